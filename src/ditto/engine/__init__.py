@@ -1,0 +1,32 @@
+"""A party's session: links, liveness, identity, SPU runtimes. Imports spu, alone.
+
+In topological order: spu_library, config, watch, links, certificates, values, region,
+runtime, metered, session, frames, worker, trio.
+"""
+
+from ditto.engine.config import LinkConfig, PartyAddress, TlsFiles
+from ditto.engine.region import Region, compile_region
+from ditto.engine.runtime import FXP_FRAC, Runtimes
+from ditto.engine.session import Session, open_session
+from ditto.engine.trio import NAMES, Outcome, ProcessTrio, Reply, ThreadTrio, Trio
+from ditto.engine.values import Public, Value
+
+__all__ = [
+    "FXP_FRAC",
+    "NAMES",
+    "LinkConfig",
+    "Outcome",
+    "PartyAddress",
+    "ProcessTrio",
+    "Public",
+    "Region",
+    "Reply",
+    "Runtimes",
+    "Session",
+    "ThreadTrio",
+    "TlsFiles",
+    "Trio",
+    "Value",
+    "compile_region",
+    "open_session",
+]

@@ -1,0 +1,265 @@
+"""Three parties on this machine, for local runs, benchmarks and tests.
+
+``ThreadTrio`` runs them as threads over memory, ``ProcessTrio`` as three processes
+over SPU's links. Both call the same function at all three parties:
+
+    function(session, parameters, arrays) -> (result, arrays)
+
+with JSON parameters and numpy arrays, different ones for each party if need be.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import ditto.errors
+from ditto.engine.certificates import make_local_certificates
+from ditto.engine.config import LinkConfig, PartyAddress
+from ditto.engine.frames import Arrays, Json, read_frame, write_frame
+from ditto.engine.metered import metered_links
+from ditto.engine.session import Session, open_memory_session
+from ditto.errors import DittoError, PeerError
+from ditto.protocols import memory_channels
+from ditto.sharing import RANKS
+
+Reply = tuple[Json, Arrays]
+PartyFunction = Callable[[Session, Json, Arrays], Reply]
+Outcome = Reply | BaseException
+
+NAMES = ("alice", "bob", "carol")
+
+
+class Trio(ABC):
+    """Three parties that answer calls together."""
+
+    @abstractmethod
+    def outcomes(
+        self,
+        function: PartyFunction,
+        parameters: Json | Sequence[Json] | None = None,
+        arrays: Sequence[Mapping[str, Any]] | None = None,
+    ) -> list[Outcome]:
+        """Call the function at all parties; what each answered, or its error."""
+
+    def call(
+        self,
+        function: PartyFunction,
+        parameters: Json | Sequence[Json] | None = None,
+        arrays: Sequence[Mapping[str, Any]] | None = None,
+    ) -> list[Reply]:
+        """As ``outcomes``; raises the first error."""
+        outcomes = self.outcomes(function, parameters, arrays)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return cast(list[Reply], outcomes)
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the parties."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class ThreadTrio(Trio):
+    """Three threads over memory; SPU's own traffic is counted too."""
+
+    def __init__(self, *, timeout: float = 60.0) -> None:
+        channels = memory_channels(timeout=timeout, names=NAMES)
+        self.links = metered_links(timeout=timeout)
+        self.sessions = self._together(
+            [
+                partial(open_memory_session, channel, link)
+                for channel, link in zip(channels, self.links, strict=True)
+            ]
+        )
+        for session in self.sessions:
+            if isinstance(session, BaseException):
+                raise session
+
+    def outcomes(
+        self,
+        function: PartyFunction,
+        parameters: Json | Sequence[Json] | None = None,
+        arrays: Sequence[Mapping[str, Any]] | None = None,
+    ) -> list[Outcome]:
+        """See Trio."""
+        inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
+        return self._together(
+            [
+                partial(function, session, given, dict(array))
+                for session, given, array in inputs
+            ]
+        )
+
+    def close(self) -> None:
+        """See Trio."""
+        for session in self.sessions:
+            session.close()
+
+    @staticmethod
+    def _together(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+        results: list[Any] = [None] * len(jobs)
+
+        def work(index: int) -> None:
+            try:
+                results[index] = jobs[index]()
+            except Exception as error:
+                results[index] = error
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+
+class ProcessTrio(Trio):
+    """Three processes over SPU's links on loopback, with TLS unless told otherwise."""
+
+    def __init__(
+        self, *, tls: bool = True, timeout: float = 60.0, hosts: Sequence[str] = ()
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="ditto-trio-")
+        addresses = tuple(
+            PartyAddress(name=name, host=host)
+            for name, host in zip(NAMES, hosts or _free_hosts(), strict=True)
+        )
+        folder = Path(self._folder.name)
+        files = make_local_certificates(folder, NAMES) if tls else (None,) * 3
+        session = uuid.uuid4().hex
+        self.configs = [
+            LinkConfig(
+                rank=rank,
+                parties=cast(Any, addresses),
+                session=session,
+                timeout=timeout,
+                tls=files[rank],
+            )
+            for rank in RANKS
+        ]
+        self.processes = [self._start() for _ in RANKS]
+        path = [entry for entry in sys.path if entry]
+        openings = [
+            {"link": config.model_dump(mode="json"), "path": path}
+            for config in self.configs
+        ]
+        try:
+            for outcome in self._ask(openings, [{}] * 3):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+        except BaseException:
+            self._end()
+            raise
+
+    @staticmethod
+    def _start() -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "ditto.engine.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+
+    def outcomes(
+        self,
+        function: PartyFunction,
+        parameters: Json | Sequence[Json] | None = None,
+        arrays: Sequence[Mapping[str, Any]] | None = None,
+    ) -> list[Outcome]:
+        """See Trio. The function must be importable by name."""
+        path = f"{function.__module__}:{function.__qualname__}"
+        bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
+        return self._ask(bodies, arrays or [{}] * 3)
+
+    def close(self) -> None:
+        """See Trio."""
+        self._ask([{"close": True}] * 3, [{}] * 3)
+        self._end()
+
+    def _end(self) -> None:
+        for process in self.processes:
+            for pipe in (process.stdin, process.stdout):
+                if pipe:
+                    try:
+                        pipe.close()
+                    except BrokenPipeError:
+                        continue
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._folder.cleanup()
+
+    def _ask(
+        self, bodies: Sequence[Json], arrays: Sequence[Mapping[str, Any]]
+    ) -> list[Outcome]:
+        def ask(rank: int) -> Outcome:
+            process = self.processes[rank]
+            if process.stdin is None or process.stdout is None:
+                raise RuntimeError("A worker was started without pipes.")
+            try:
+                write_frame(cast(Any, process.stdin), bodies[rank], arrays[rank])
+                frame = read_frame(cast(Any, process.stdout))
+            except BrokenPipeError:
+                frame = None
+            if frame is None:
+                return PeerError(
+                    f"The process of {NAMES[rank]} has ended (code {process.poll()}).",
+                    peer=NAMES[rank],
+                )
+            body, results = frame
+            if "error" in body:
+                return _rebuild(body["error"])
+            return body.get("result", {}), results
+
+        return ThreadTrio._together([partial(ask, rank) for rank in range(3)])
+
+
+def _each(parameters: Json | Sequence[Json] | None) -> Sequence[Json]:
+    if parameters is None:
+        return [{}] * 3
+    if isinstance(parameters, dict):
+        return [parameters] * 3
+    return parameters
+
+
+def _rebuild(described: Json) -> DittoError:
+    kind = getattr(ditto.errors, described["type"], DittoError)
+    error: DittoError = kind.__new__(kind)
+    error.args = (described["message"],)
+    if isinstance(error, PeerError):
+        error.peer = described["peer"]
+    return error
+
+
+def _free_hosts() -> list[str]:
+    sockets = [socket.socket() for _ in RANKS]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()

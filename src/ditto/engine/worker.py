@@ -1,0 +1,69 @@
+"""The process of one party in a local trio: ``python -m ditto.engine.worker``.
+
+Reads frames on standard input: first its link configuration, then calls. A call names
+a function of an importable module as ``module:function``; only the process that
+started this one can write to its input. Answers with one frame for each.
+"""
+
+import importlib
+import os
+import sys
+from typing import BinaryIO
+
+from ditto.engine.config import LinkConfig
+from ditto.engine.frames import Json, read_frame, write_frame
+from ditto.engine.session import Session, open_session
+from ditto.errors import DittoError, PeerError
+
+
+def serve(requests: BinaryIO, replies: BinaryIO) -> int:
+    """Open the session and answer calls until the input ends."""
+    opening = read_frame(requests)
+    if opening is None:
+        return 0
+    session: Session | None = None
+    try:
+        for path in reversed(opening[0]["path"]):
+            sys.path.insert(0, path)
+        session = open_session(LinkConfig.model_validate(opening[0]["link"]))
+        write_frame(replies, {"ready": True}, {})
+    except DittoError as error:
+        write_frame(replies, {"error": describe(error)}, {})
+        return 1
+    while (request := read_frame(requests)) is not None:
+        body, arrays = request
+        if body.get("close"):
+            session.close()
+            write_frame(replies, {"closed": True}, {})
+            return 0
+        module, _, name = body["call"].partition(":")
+        function = getattr(importlib.import_module(module), name)
+        try:
+            result, results = function(session, body["parameters"], arrays)
+            write_frame(replies, {"result": result}, results)
+        except DittoError as error:
+            write_frame(replies, {"error": describe(error)}, {})
+    return 0
+
+
+def describe(error: DittoError) -> Json:
+    """An error as data, for the process that started this one."""
+    peer = {"peer": error.peer} if isinstance(error, PeerError) else {}
+    return {"type": type(error).__name__, "message": str(error), **peer}
+
+
+def main() -> None:
+    """Keep standard output for frames: whatever SPU or XLA print goes to stderr."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    code = 1
+    try:
+        code = serve(sys.stdin.buffer, replies)
+    finally:
+        sys.stderr.flush()
+        # Threads of brpc may still wait for a peer that is gone; do not join them.
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Integers modulo 2^bits, held in the smallest unsigned machine word."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ditto.errors import FixedPointTypeError
+
+Words = npt.NDArray[np.unsignedinteger[Any]]
+
+MAX_BITS = 64
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Z_2^bits for 1 <= bits <= 64.
+
+    An array of the ring is an unsigned array whose elements are below 2^bits. Machine
+    arithmetic keeps that by itself when bits is 8, 16, 32 or 64; for the rings between,
+    ``reduce`` restores it.
+    """
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= MAX_BITS:
+            raise FixedPointTypeError(
+                f"A ring has 1 to {MAX_BITS} bits, got bits={self.bits}."
+            )
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type with room for an element."""
+        word = next(w for w in (8, 16, 32, 64) if w >= self.bits)
+        return np.dtype(f"uint{word}")
+
+    @cached_property
+    def fills_word(self) -> bool:
+        """Whether machine arithmetic is arithmetic of this ring."""
+        return self.dtype.itemsize * 8 == self.bits
+
+    def reduce(self, values: npt.NDArray[Any]) -> Words:
+        """Integers of any machine type, modulo 2^bits."""
+        words: Words = values.astype(self.dtype, copy=False)
+        return words if self.fills_word else words & self.scalar(-1)
+
+    def scalar(self, value: int) -> np.unsignedinteger[Any]:
+        """One element from a Python integer of any size or sign."""
+        word: np.unsignedinteger[Any] = self.dtype.type(value % (1 << self.bits))
+        return word
+
+    def signed(self, values: Words) -> npt.NDArray[np.int64]:
+        """Elements as the integers in [-2^(bits-1), 2^(bits-1))."""
+        unused = np.int64(MAX_BITS - self.bits)
+        wide = values.astype(np.uint64).view(np.int64)
+        result: npt.NDArray[np.int64] = (wide << unused) >> unused
+        return result

@@ -1,0 +1,191 @@
+"""A party of a session: its channel, its masks, and how it runs protocols.
+
+A protocol is written once, for three roles, as a generator. Each ``yield`` is one
+exchange: what the role sends and what it will receive in that round. The runner maps
+roles to parties and drives any number of instances in lockstep, with one message per
+peer and round for all of them. Three things follow:
+
+- roles rotate: an instance with rotation r is played by party (role + r) mod 3, which
+  is the same protocol because replicated shares are symmetric. A large tensor is cut
+  in three parts with the three rotations, so the links carry even loads within a step;
+  a small one takes the rotation of its step number, so they are even over time;
+- independent protocols run together in the rounds of the longest one;
+- a protocol file holds no network code.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ditto.fixedpoint import Words
+from ditto.protocols.channel import Channel
+from ditto.sharing import RANKS, Masks, Rank, Stream, pack, packed_size, unpack
+from ditto.sharing.packing import Bytes
+
+T = TypeVar("T")
+
+SPLIT_FROM = 1 << 13
+"""Elements from which a tensor is cut in three parts with rotated roles."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Integers to send, ``width`` bits each."""
+
+    values: Words
+    width: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Integers to receive, ``width`` bits each."""
+
+    count: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What one role sends and receives in one round. Keys are roles."""
+
+    send: dict[Rank, list[Field]] = field(default_factory=dict)
+    receive: dict[Rank, list[Expected]] = field(default_factory=dict)
+
+
+Inbox = dict[Rank, list[Words]]
+Steps = Generator[Exchange, Inbox, T]
+
+
+@dataclass(frozen=True)
+class Role:
+    """One party's part in one instance of a protocol.
+
+    ``next`` holds the masks shared with the role after this one, ``previous`` those
+    shared with the role before it, ``own`` those nobody else knows.
+    """
+
+    rank: Rank
+    next: Masks
+    previous: Masks
+    own: Masks
+
+    def masks_with(self, other: Rank) -> Masks:
+        """The masks this role shares with another role."""
+        return self.next if other == self.rank.next else self.previous
+
+
+Instance = Callable[[Role], Steps[T]]
+
+
+class Party:
+    """One of the three parties of one session."""
+
+    def __init__(
+        self, channel: Channel, *, with_next: Stream, with_previous: Stream
+    ) -> None:
+        self.channel = channel
+        self.rank = channel.rank
+        self._next = with_next
+        self._previous = with_previous
+        self._own = Stream.private()
+        self._step = 0
+
+    def run(self, instance: Instance[T], *, rotation: int | None = None) -> T:
+        """One instance; its roles rotate with the step number unless told."""
+        turns = self._step % 3 if rotation is None else rotation
+        return self.run_together([(instance, turns)])[0]
+
+    def run_together(self, instances: Sequence[tuple[Instance[T], int]]) -> list[T]:
+        """Several instances with their rotations, in lockstep."""
+        tag = self._step
+        running: dict[int, tuple[Steps[T], int]] = {}
+        for i, (instance, rotation) in enumerate(instances):
+            role = self._role(rotation)
+            running[i] = (instance(role), rotation)
+        results: dict[int, T] = {}
+        inboxes: dict[int, Inbox | None] = dict.fromkeys(running)
+        while running:
+            exchanges: dict[int, Exchange] = {}
+            for i, (steps, _) in list(running.items()):
+                try:
+                    inbox = inboxes[i]
+                    exchanges[i] = next(steps) if inbox is None else steps.send(inbox)
+                except StopIteration as done:
+                    results[i] = done.value
+                    del running[i]
+            inboxes = self._exchange(exchanges, running, tag)
+        return [results[i] for i in range(len(instances))]
+
+    def _role(self, rotation: int) -> Role:
+        step = self._step
+        self._step += 1
+        return Role(
+            self.rank.rotated(-rotation),
+            self._next.open(step),
+            self._previous.open(step),
+            self._own.open(step),
+        )
+
+    def _exchange(
+        self,
+        exchanges: dict[int, Exchange],
+        running: dict[int, tuple[Steps[Any], int]],
+        tag: int,
+    ) -> dict[int, Inbox | None]:
+        for peer in RANKS:
+            parts: list[Bytes] = []
+            for i, exchange in exchanges.items():
+                fields = exchange.send.get(peer.rotated(-running[i][1]), ())
+                parts += [pack(item.values, item.width) for item in fields]
+            if parts:
+                self.channel.send(peer, parts, tag=tag)
+        inboxes: dict[int, Inbox] = {i: {} for i in exchanges}
+        for peer in RANKS:
+            due = [
+                (i, peer.rotated(-running[i][1]), item)
+                for i, exchange in exchanges.items()
+                for item in exchange.receive.get(peer.rotated(-running[i][1]), ())
+            ]
+            if not due:
+                continue
+            sizes = [packed_size(item.count, item.width) for *_, item in due]
+            message = self.channel.receive(peer, size=sum(sizes), tag=tag)
+            cursor = 0
+            for (i, role, item), size in zip(due, sizes, strict=True):
+                data = message[cursor : cursor + size]
+                inboxes[i].setdefault(role, []).append(
+                    unpack(data, item.count, item.width)
+                )
+                cursor += size
+        return dict(inboxes)
+
+
+def part_sizes(count: int) -> list[int]:
+    """The parts a tensor of ``count`` elements is worked on in.
+
+    Parts but the last are multiples of eight, so that packing pads only once.
+    """
+    if count < SPLIT_FROM:
+        return [count]
+    third = -(-count // 24) * 8
+    return [third, third, count - 2 * third]
+
+
+Pair = tuple[Words, Words]
+"""The two flat shares a role holds."""
+
+
+def run_in_parts(
+    party: Party, count: int, instance_of: Callable[[slice], Instance[Pair]]
+) -> Pair:
+    """A protocol on flat tensors of ``count`` elements, in parts when it is large."""
+    sizes = part_sizes(count)
+    if len(sizes) == 1:
+        return party.run(instance_of(slice(0, count)))
+    ends = np.cumsum(sizes)
+    slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, sizes, strict=True)]
+    pairs = party.run_together([(instance_of(s), i) for i, s in enumerate(slices)])
+    firsts, seconds = zip(*pairs, strict=True)
+    return np.concatenate(firsts), np.concatenate(seconds)

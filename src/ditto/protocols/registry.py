@@ -1,0 +1,305 @@
+"""The one table of all protocols: what they compute, what they cost, how they err.
+
+Each row can be run, priced and checked without knowing the protocol: the conformance
+suite holds every row to it, the bench prints it, and a plaintext simulator has in
+``plain`` the exact result and in ``error`` how far the shares may be from it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import isqrt, prod
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ditto.fixedpoint import FxpType
+from ditto.protocols.cost import FREE, Cost
+from ditto.protocols.linear import add, add_public, negate, subtract, sum_over
+from ditto.protocols.multiply import (
+    einsum,
+    matmul,
+    multiply,
+    product_cost,
+    product_type,
+    square,
+    sum_of_squares,
+)
+from ditto.protocols.paper import (
+    downcast_paper,
+    downcast_paper_cost,
+    upcast_paper,
+    upcast_paper_cost,
+)
+from ditto.protocols.party import Party
+from ditto.protocols.recast import Rounds, recast, recast_cost
+from ditto.sharing import Shared
+
+Variant = Literal["ours", "ours-one-round", "paper"]
+Reals = npt.NDArray[np.float64]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Error:
+    """Result minus exact value, in ulp of the result: low <= error <= high."""
+
+    low: float
+    high: float
+    mean: float
+
+
+EXACT = Error(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One row: a protocol with its parameters fixed, on shares of given types."""
+
+    name: str
+    variant: Variant
+    parameters: dict[str, Any]
+    formula: str
+    operands: tuple[FxpType, ...]
+    result: FxpType
+    holds: FxpType
+    """The type in which the result must fit before it is recast."""
+    shapes: Callable[[int], tuple[Shape, ...]]
+    """Shapes of operands that go together, growing with their leading dimension."""
+    run: Callable[..., Shared]
+    """run(party, *operands) -> Shared."""
+    plain: Callable[..., Reals]
+    """The exact result on reals; a recast's is not rounded."""
+    cost: Callable[..., Cost]
+    """cost(*shapes) of operands of these shapes."""
+    error: Error = EXACT
+    terms: int = 1
+    """Summands of one result element, for operands of these shapes."""
+    degree: int = 1
+    """2 for a product of operands, 1 for a linear map."""
+
+    @property
+    def key(self) -> str:
+        """A readable identity."""
+        given = " ".join(f"{k}={v}" for k, v in self.parameters.items())
+        return " ".join(part for part in (self.name, self.variant, given) if part)
+
+    @property
+    def operand_limit(self) -> int:
+        """Integers |x| < this fit as operands, and so do all their results."""
+        spare = self.holds.frac - self.result.frac
+        room = self.result.limit << spare if spare >= 0 else self.result.limit >> -spare
+        each = min(self.holds.limit, room) // self.terms
+        reach = isqrt(each) if self.degree == 2 else each
+        return min(reach, *(operand.limit for operand in self.operands))
+
+
+def fxp(bits: int, frac: int) -> FxpType:
+    """Short for the table below."""
+    return FxpType(bits=bits, frac=frac)
+
+
+def _recast_error(source: FxpType, to: FxpType) -> Error:
+    cut = max(0, source.frac - to.frac)
+    if cut == 0:
+        return EXACT
+    if to.bits < source.bits and cut + to.bits <= source.bits:
+        return Error(-1.5, 1.5, 1.5 * 2.0**-cut)
+    return Error(-1, 1, 2.0**-cut)
+
+
+def _recast_row(name: str, source: FxpType, to: FxpType, rounds: Rounds) -> Protocol:
+    carries = 3 if rounds == 2 else 4
+    local = to.bits < source.bits and source.frac - to.frac + to.bits <= source.bits
+    return Protocol(
+        name=name,
+        variant="ours" if rounds == 2 else "ours-one-round",
+        parameters={"from": str(source), "to": str(to)},
+        formula="0" if local else f"l' + {carries}k",
+        operands=(source,),
+        result=to,
+        holds=source,
+        shapes=_one_matrix,
+        run=partial(_run_recast, to=to, rounds=rounds),
+        plain=lambda x: x,
+        cost=lambda shape: recast_cost(prod(shape), source, to, rounds),
+        error=_recast_error(source, to),
+    )
+
+
+def _one_matrix(rows: int) -> tuple[Shape, ...]:
+    return ((rows, 5),)
+
+
+def _two_matrices(rows: int) -> tuple[Shape, ...]:
+    return ((rows, 5), (rows, 5))
+
+
+def _run_recast(party: Party, x: Shared, *, to: FxpType, rounds: Rounds) -> Shared:
+    return recast(party, x, to, rounds=rounds)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A bilinear operation: how it runs, what it is on reals, what its shapes are."""
+
+    name: str
+    run: Callable[..., Shared]
+    plain: Callable[..., Reals]
+    shapes: Callable[[int], tuple[Shape, ...]]
+    terms: int = 1
+
+
+_PRODUCTS = (
+    _Product("multiply", multiply, np.multiply, _two_matrices),
+    _Product("square", square, np.square, _one_matrix),
+    _Product("matmul", matmul, np.matmul, lambda m: ((m, 4), (4, 3)), terms=4),
+    _Product(
+        "batched dot",
+        lambda party, x, y, *rest: einsum(party, "bij,bjk->bik", x, y, *rest),
+        np.matmul,
+        lambda m: ((m, 2, 4), (m, 4, 3)),
+        terms=4,
+    ),
+    _Product(
+        "sum of squares",
+        sum_of_squares,
+        lambda x: np.square(x).sum(-1, keepdims=True),
+        _one_matrix,
+        terms=5,
+    ),
+)
+
+
+def _product_row(
+    product: _Product, operand: FxpType, to: FxpType | None, rounds: Rounds
+) -> Protocol:
+    source = product_type(operand, operand)
+    extra = () if to is None else (to, rounds)
+    carries = 3 if rounds == 2 else 4
+    parameters = {"operands": str(operand)} | ({"to": str(to)} if to else {})
+
+    def cost(*shapes: Shape) -> Cost:
+        result = product.plain(*(np.empty(shape, np.bool_) for shape in shapes))
+        return product_cost(result.size, source, to, rounds)
+
+    return Protocol(
+        name=product.name + (" + recast" if to else ""),
+        variant="ours" if rounds == 2 else "ours-one-round",
+        parameters=parameters,
+        formula=f"2l + l' + {carries}k" if to else "3l",
+        operands=(operand,) * len(product.shapes(1)),
+        result=to or source,
+        holds=source,
+        shapes=product.shapes,
+        run=lambda party, *operands: product.run(party, *operands, *extra),
+        plain=product.plain,
+        cost=cost,
+        error=_recast_error(source, to) if to else EXACT,
+        terms=product.terms,
+        degree=2,
+    )
+
+
+def _linear_row(
+    name: str, run: Callable[..., Shared], plain: Callable[..., Reals], operands: int
+) -> Protocol:
+    operand = fxp(32, 12)
+    return Protocol(
+        name=name,
+        variant="ours",
+        parameters={},
+        formula="0",
+        operands=(operand,) * operands,
+        result=operand,
+        holds=operand,
+        shapes=_two_matrices if operands == 2 else _one_matrix,
+        run=run,
+        plain=plain,
+        cost=lambda *_: FREE,
+        terms=5,
+    )
+
+
+def _paper_rows() -> list[Protocol]:
+    up, down = (fxp(32, 8), fxp(64, 18)), (fxp(64, 18), fxp(32, 8))
+    return [
+        Protocol(
+            name="upcast",
+            variant="paper",
+            parameters={"from": str(up[0]), "to": str(up[1])},
+            formula="4l' + 2l",
+            operands=up[:1],
+            result=up[1],
+            holds=up[0],
+            shapes=_one_matrix,
+            run=partial(upcast_paper, to=up[1]),
+            plain=lambda x: x,
+            cost=lambda shape: upcast_paper_cost(prod(shape), *up),
+        ),
+        Protocol(
+            name="downcast",
+            variant="paper",
+            parameters={"from": str(down[0]), "to": str(down[1])},
+            formula="0",
+            operands=down[:1],
+            result=down[1],
+            holds=down[0],
+            shapes=_one_matrix,
+            run=partial(downcast_paper, to=down[1]),
+            plain=lambda x: x,
+            cost=lambda shape: downcast_paper_cost(prod(shape), *down),
+            error=Error(-3, 0, -1.5 + 1.5 * 2.0**-10),
+        ),
+    ]
+
+
+def _rows() -> list[Protocol]:
+    both: tuple[Rounds, Rounds] = (2, 1)
+    recasts = [
+        ("truncate", fxp(32, 20), fxp(32, 12)),
+        ("truncate", fxp(32, 24), fxp(32, 12)),
+        ("truncate", fxp(64, 36), fxp(64, 18)),
+        ("truncate", fxp(14, 9), fxp(14, 4)),
+        ("upcast", fxp(32, 8), fxp(64, 18)),
+        ("truncate + upcast", fxp(32, 20), fxp(64, 18)),
+        ("truncate + downcast", fxp(64, 50), fxp(32, 12)),
+    ]
+    low, high = fxp(32, 12), fxp(64, 18)
+    fused = [
+        (product, operand, to)
+        for product in _PRODUCTS
+        for operand, to in ((low, low), (high, high), (low, high))
+    ]
+    return [
+        _linear_row("add", lambda _, x, y: add(x, y), np.add, 2),
+        _linear_row("subtract", lambda _, x, y: subtract(x, y), np.subtract, 2),
+        _linear_row("negate", lambda _, x: negate(x), np.negative, 1),
+        _linear_row(
+            "add public",
+            lambda party, x: add_public(party.rank, x, 0.375),
+            lambda x: x + 0.375,
+            1,
+        ),
+        _linear_row(
+            "sum",
+            lambda _, x: sum_over(x, -1),
+            lambda x: x.sum(-1, keepdims=True),
+            1,
+        ),
+        *(_recast_row(*row, rounds) for row in recasts for rounds in both),
+        _recast_row("downcast", fxp(64, 18), fxp(32, 8), 2),
+        *_paper_rows(),
+        *(
+            _product_row(p, operand, None, 2)
+            for p in _PRODUCTS
+            for operand in (low, high)
+        ),
+        *(_product_row(*row, rounds) for row in fused for rounds in both),
+    ]
+
+
+PROTOCOLS: tuple[Protocol, ...] = tuple(_rows())
+"""Protocols from shares to shares. Those with another form at one end (share, reveal,
+reveal to the client, AND of bits) have suites of their own beside this table's."""

@@ -1,0 +1,159 @@
+"""What each party does in the conformance suite; runs in the party's own process."""
+
+from typing import Any
+
+import numpy as np
+
+from ditto.engine import Session
+from ditto.engine.frames import Arrays, Json
+from ditto.fixedpoint import FxpType, Words
+from ditto.protocols import PROTOCOLS, and_bits, reveal, reveal_to_client, share
+from ditto.protocols.party import Exchange, Inbox, Party, Role, Steps
+from ditto.sharing import Masks, Rank, Shared, SharedBits
+
+ROWS = {row.key: row for row in PROTOCOLS}
+
+
+def as_arrays(shares: list[Shared]) -> dict[str, Words]:
+    """Operands of one party, as the trio sends them."""
+    firsts = {f"first{i}": s.first for i, s in enumerate(shares)}
+    return firsts | {f"second{i}": s.second for i, s in enumerate(shares)}
+
+
+def operands(arrays: Arrays, types: tuple[FxpType, ...]) -> list[Shared]:
+    return [
+        Shared(arrays[f"first{i}"], arrays[f"second{i}"], t)
+        for i, t in enumerate(types)
+    ]
+
+
+class Meter:
+    """Bytes and rounds of what happens inside."""
+
+    def __init__(self, party: Party) -> None:
+        self._channel = party.channel
+        self._channel.restart_clock()
+        self._before = self._channel.traffic()
+
+    def read(self) -> Json:
+        after = self._channel.traffic()
+        sent = [a - b for a, b in zip(after.sent, self._before.sent, strict=True)]
+        return {"bytes": sum(sent), "sent": sent, "rounds": after.rounds}
+
+
+def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
+    row = ROWS[parameters["key"]]
+    meter = Meter(session.party)
+    result = row.run(session.party, *operands(arrays, row.operands))
+    assert result.type == row.result
+    return meter.read(), {"first": result.first, "second": result.second}
+
+
+def run_share(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    owner, bits = Rank(parameters["owner"]), parameters["bits"]
+    integers = arrays["integers"] if session.party.rank == owner else None
+    meter = Meter(session.party)
+    result = share(
+        session.party,
+        integers,
+        FxpType(bits, 0),
+        owner=owner,
+        shape=tuple(parameters["shape"]),
+    )
+    return meter.read(), {"first": result.first, "second": result.second}
+
+
+def run_reveal(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    (x,) = operands(arrays, (FxpType(parameters["bits"], 0),))
+    to = parameters["to"]
+    meter = Meter(session.party)
+    opened = reveal(session.party, x, to="all" if to == "all" else Rank(to))
+    return meter.read(), {} if opened is None else {"opened": opened}
+
+
+def run_reveal_to_client(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    (x,) = operands(arrays, (FxpType(parameters["bits"], 0),))
+    meter = Meter(session.party)
+    summand = reveal_to_client(session.party, x)
+    return meter.read(), {"summand": summand}
+
+
+def run_and(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
+    shape = tuple(parameters["shape"])
+    x, y = (SharedBits(arrays[f"{n}1"], arrays[f"{n}2"], shape) for n in "xy")
+    meter = Meter(session.party)
+    z = and_bits(session.party, x, y)
+    return meter.read(), {"first": z.first, "second": z.second}
+
+
+class Recorder(Party):
+    """A party that writes down its view: what it drew and what it received."""
+
+    def __init__(self, party: Party) -> None:
+        self.__dict__ = party.__dict__
+        self.view: list[tuple[str, int, Words]] = []
+
+    def _role(self, rotation: int) -> Role:
+        role = super()._role(rotation)
+        self.role = role.rank
+        return Role(
+            role.rank,
+            _Noted(role.next, "next", self.view),
+            _Noted(role.previous, "previous", self.view),
+            _Noted(role.own, "own", self.view),
+        )
+
+    def _exchange(
+        self,
+        exchanges: dict[int, Exchange],
+        running: dict[int, tuple[Steps[Any], int]],
+        tag: int,
+    ) -> dict[int, Inbox | None]:
+        inboxes = super()._exchange(exchanges, running, tag)
+        for i, inbox in inboxes.items():
+            for source, fields in (inbox or {}).items():
+                widths = [e.width for e in exchanges[i].receive[source]]
+                for j, (width, values) in enumerate(zip(widths, fields, strict=True)):
+                    name = f"received from {source.name} #{j} @{len(self.view)}"
+                    self.view.append((name, width, values))
+        return inboxes
+
+
+class _Noted(Masks):
+    def __init__(
+        self, masks: Masks, whose: str, view: list[tuple[str, int, Words]]
+    ) -> None:
+        self.__dict__ = masks.__dict__
+        self._whose = whose
+        self._view = view
+
+    def draw(self, purpose: str, count: int, ring: Any) -> Words:
+        values = super().draw(purpose, count, ring)
+        self._view.append((f"drew {purpose} with {self._whose}", ring.bits, values))
+        return values
+
+
+def record_view(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """One run; returns every number this party saw, and which role it played."""
+    row = ROWS[parameters["key"]]
+    recorder = Recorder(session.party)
+    given = operands(arrays, row.operands)
+    for i, operand in enumerate(given):
+        for side in ("first", "second"):
+            values = getattr(operand, side).reshape(-1)
+            recorder.view.append(
+                (f"{side} share of operand {i}", operand.type.bits, values)
+            )
+    row.run(recorder, *given)
+    names = [(name, width) for name, width, _ in recorder.view]
+    values = {str(i): np.asarray(v) for i, (*_, v) in enumerate(recorder.view)}
+    role = recorder.role if hasattr(recorder, "role") else session.party.rank
+    return {"role": int(role), "view": names}, values

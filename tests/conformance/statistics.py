@@ -1,0 +1,60 @@
+"""Is what a party saw uniform, and the same whatever the secret is?
+
+A view is a list of named fields: the shares a party was given, the masks it drew and
+the integers it received. Every received field is tested alone, and its sum and its
+difference with every other field are tested too: two messages hidden by one mask are
+uniform each, but not their difference. The same statistic compares the views of two
+different secrets with each other.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import stats
+
+View = dict[str, tuple[int, np.ndarray]]
+
+REFUSE_BELOW = 1e-10
+"""Tens of thousands of statistics are computed in one run of the suite."""
+
+
+def fingerprints(view: View) -> Iterator[tuple[str, np.ndarray]]:
+    """Named histograms, each of which is flat if the view reveals nothing."""
+    received = [name for name in view if name.startswith("received")]
+    for name in received:
+        width, values = view[name]
+        yield name + " low", _histogram(values, min(width, 8))
+        yield name + " high", _histogram(_top(values, width), min(width, 8))
+        for other, (other_width, other_values) in view.items():
+            if other == name or other_values.size != values.size:
+                continue
+            shared = min(width, other_width, 8)
+            a, b = (v.astype(np.uint64) for v in (values, other_values))
+            yield f"{name} + {other}", _histogram(a + b, shared)
+            yield f"{name} - {other}", _histogram(a - b, shared)
+            tops = (_top(values, width), _top(other_values, other_width))
+            mixed = tops[0].astype(np.uint64) - tops[1].astype(np.uint64)
+            yield f"tops of {name} - {other}", _histogram(mixed, shared)
+
+
+def leaks(view: View, other_secret: View) -> list[str]:
+    """The statistics that are not flat, or not the same for the other secret."""
+    found = []
+    pairs = zip(fingerprints(view), fingerprints(other_secret), strict=True)
+    for (name, counts), (other_name, others) in pairs:
+        assert name == other_name
+        for label, histogram in (("", counts), (" (other secret)", others)):
+            if stats.chisquare(histogram).pvalue < REFUSE_BELOW:
+                found.append(f"{name}{label} is not uniform")
+        if stats.chi2_contingency([counts, others]).pvalue < REFUSE_BELOW:
+            found.append(f"{name} depends on the secret")
+    return found
+
+
+def _top(values: np.ndarray, width: int) -> np.ndarray:
+    return values >> values.dtype.type(max(0, width - 8))
+
+
+def _histogram(values: np.ndarray, bits: int) -> np.ndarray:
+    low = values.astype(np.uint64) & np.uint64((1 << bits) - 1)
+    return np.bincount(low.astype(np.int64), minlength=1 << bits)

@@ -1,0 +1,87 @@
+"""What each party sees is uniform and independent of the secret."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ditto.engine import ThreadTrio, Trio
+from ditto.fixedpoint import FxpType
+from ditto.protocols import PROTOCOLS, Protocol
+from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
+from ditto.sharing import Rank, Shared, deal
+
+from . import parties
+from .parties import as_arrays, record_view
+from .statistics import View, leaks
+
+RUNS = 9  # roles rotate with the step: each party plays each role three times
+ROWS = [
+    pytest.param(row, id=row.key)
+    for row in PROTOCOLS
+    if row.cost(*row.shapes(1)).bits > 0
+]
+
+
+def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[tuple[int, int], View]:
+    """The views of (party, role), over several runs on constant tensors."""
+    gathered: dict[tuple[int, int], dict] = defaultdict(lambda: defaultdict(list))
+    widths: dict[str, int] = {}
+    for _ in range(RUNS):
+        dealt = [
+            deal(t.ring.reduce(np.full(shape, secret)), t)
+            for secret, shape, t in zip(
+                secrets, row.shapes(1000), row.operands, strict=True
+            )
+        ]
+        arrays = [as_arrays([shares[rank] for shares in dealt]) for rank in range(3)]
+        replies = trio.call(record_view, {"key": row.key}, arrays)
+        for rank, (seen, values) in enumerate(replies):
+            for i, (name, width) in enumerate(seen["view"]):
+                gathered[rank, seen["role"]][name].append(values[str(i)])
+                widths[name] = width
+    return {
+        who: {name: (widths[name], np.concatenate(v)) for name, v in fields.items()}
+        for who, fields in gathered.items()
+    }
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_views_reveal_nothing(trio: Trio, row: Protocol) -> None:
+    low, high = 1 - row.operand_limit, row.operand_limit - 1
+    seen = views(trio, row, [low] * len(row.operands))
+    other = views(trio, row, [high] * len(row.operands))
+    assert seen.keys() == other.keys()
+    for who in seen:
+        assert leaks(seen[who], other[who]) == [], f"party and role {who}"
+
+
+def _leaky(party: Party, x: Shared) -> Shared:
+    """The recast's product with one mask for both messages, as it must not be done."""
+
+    def instance(role: Role) -> Steps[Pair]:
+        n, ring = x.size, x.ring
+        bit = (x.first.reshape(-1) >> np.uint32(31)).astype(ring.dtype)
+        if role.rank == Rank.P1:
+            yield Exchange(receive={p: [Expected(n, 32)] for p in (Rank.P0, Rank.P2)})
+            return x.first, x.second
+        shared = role.masks_with(Rank.P2 if role.rank == Rank.P0 else Rank.P0)
+        m = shared.draw("m", n, ring)
+        yield Exchange(send={Rank.P1: [Field(bit * m - m, 32)]})
+        return x.first, x.second
+
+    party.run(instance)
+    return x
+
+
+def test_the_statistic_finds_a_reused_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = FxpType(32, 12)
+    honest = next(row for row in PROTOCOLS if row.operands == (kind,))
+    row = replace(honest, name="leaky", run=_leaky, shapes=lambda m: ((m, 5),))
+    monkeypatch.setitem(parties.ROWS, row.key, row)
+    with ThreadTrio() as trio:
+        seen = views(trio, row, [5])
+        other = views(trio, row, [-5])
+    found = [leak for who in seen for leak in leaks(seen[who], other[who])]
+    assert any("received" in leak for leak in found)
