@@ -1,1 +1,56 @@
-"""To come."""
+"""The ``ditto`` command. One file a command; heavy imports inside the functions."""
+
+from typing import Annotated
+
+import typer
+
+from ditto import __version__
+from ditto.cli import bench, doctor
+
+app = typer.Typer(
+    name="ditto",
+    help=(
+        "Private Transformer inference: three parties compute on secret shares, "
+        "only the client learns the answer."
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("doctor")(doctor.doctor)
+app.add_typer(bench.app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ditto {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command; our own errors end in a sentence, not in a trace."""
+    import sys
+
+    from rich.console import Console
+
+    from ditto.errors import DittoError
+
+    try:
+        app()
+    except DittoError as error:
+        Console(stderr=True).print(f"[red]error[/] ({error.code}): {error}")
+        sys.exit(1)

@@ -1,13 +1,13 @@
 """A party's session: links, liveness, identity, SPU runtimes. Imports spu, alone.
 
-In topological order: spu_library, config, watch, links, certificates, values, region,
-runtime, metered, session, frames, worker, trio.
+In topological order: spu_library, config, connection, links, spu_link, certificates,
+values, region, runtime, session, frames, worker, trio.
 """
 
 from ditto.engine.config import LinkConfig, PartyAddress, TlsFiles
 from ditto.engine.region import Region, compile_region
 from ditto.engine.runtime import FXP_FRAC, Runtimes
-from ditto.engine.session import Session, open_session
+from ditto.engine.session import LinkedSession, Session, open_session
 from ditto.engine.trio import NAMES, Outcome, ProcessTrio, Reply, ThreadTrio, Trio
 from ditto.engine.values import Public, Value
 
@@ -15,6 +15,7 @@ __all__ = [
     "FXP_FRAC",
     "NAMES",
     "LinkConfig",
+    "LinkedSession",
     "Outcome",
     "PartyAddress",
     "ProcessTrio",

@@ -44,8 +44,9 @@ class LinkConfig(BaseModel):
     parties: tuple[PartyAddress, PartyAddress, PartyAddress]
     session: str = Field(min_length=1, max_length=128)
     """The same at all three parties and never used before."""
-    timeout: float = Field(default=60.0, ge=1.0, le=3600.0)
-    """Seconds within which a dead or stalled peer is reported."""
+    timeout: float = Field(default=60.0, ge=10.0, le=3600.0)
+    """Seconds within which a dead or stalled peer is reported. Not below ten: brpc
+    takes three to come back to a peer that was not yet up when it first called."""
     connect_timeout: float = Field(default=60.0, ge=1.0, le=3600.0)
     """Seconds to wait for the peers to come up."""
     tls: TlsFiles | None = None

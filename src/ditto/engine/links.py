@@ -1,83 +1,222 @@
-"""SPU's links over brpc between three processes, with or without TLS."""
+"""One party's links to the two others: a mailbox, and an ear for who is alive.
+
+A thread for each peer takes every message off the native link and puts it into the
+mailbox under its key; protocols and SPU alike wait there. A native wait cannot be
+broken off, a wait at the mailbox ends as soon as the session is known to be over.
+
+Small beats tell one silence from another. When a peer dies, the party that waits for
+it hears nothing, and so does the party that waits for that one. Beats come from a
+thread of their own at a fixed pace and say whom their sender is waiting for, or, once
+it has given up, whom it blames. So a wait ends with the right name:
+
+- a peer that has given up said whom it blames: believe it;
+- a peer that has been silent for eight beats is gone;
+- if both beat but a wait has lasted most of the timeout, follow who waits for whom
+  to the one that waits for nobody: that one has stalled.
+
+A beat is three bytes of public state; no secret and no share is in it.
+"""
 
 import ctypes
-import re
+import struct
 import threading
 import time
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ditto.engine.config import LinkConfig
-from ditto.engine.spu_library import libspu
-from ditto.engine.watch import Watch
-from ditto.errors import PeerError, PeerLostError, SetupError
-from ditto.protocols.channel import Channel
+from ditto.engine.connection import connect
+from ditto.errors import PeerError, PeerLostError, PeerStalledError
+from ditto.protocols import Channel
+from ditto.protocols.channel import Buffer, peers_of
 from ditto.sharing import Rank
 
-_PAYLOAD = 4 << 20
-_FOREVER = 1 << 30
-_RETRY = timedelta(milliseconds=100)
+_KEY_LENGTH = struct.Struct("<H")
+_BEAT = struct.Struct("<BBB")  # kind, rank it is about, whether that one is gone
+_ALIVE, _GAVE_UP, _LEAVING = 0, 1, 2
+_NOBODY = 255
+
+BEATS = 20
+"""Beats in one timeout."""
+SILENT_BEATS = 8
+"""Beats missed after which a peer is gone."""
+STALLED_AFTER = 0.8
+"""The part of the timeout after which a wait for a living peer ends."""
+
+
+_GONE = (
+    "{name} is gone: no sign of life within the timeout of {timeout}. Check its "
+    "process and its host, then start the session anew on all three parties."
+)
+_STALLED = (
+    "{name} is alive but did not send what was due within the timeout of {timeout}. It "
+    "may be overloaded, stopped by an error of its own, or run another plan; its log "
+    "says which."
+)
+_GAVE_UP_ON_US = (
+    "{name} has ended the session: it waited for this party longer than the timeout of "
+    "{timeout}. This party was too slow or stood still."
+)
 
 
 class Links:
-    """One party's open links to the two others.
-
-    Half of the configured timeout is given to a single wait; the rest is for finding
-    out who is at fault, so that the report comes within the whole.
-    """
+    """One party's open links to the two others."""
 
     def __init__(self, config: LinkConfig) -> None:
         self.config = config
-        self._context = _connect(config)
+        self._peers = peers_of(config.rank)
+        self._context = connect(config)
         _keep_alive(self._context)
-        self.watch = Watch(
-            self._context.spawn(), config.rank, config.names, config.timeout
-        )
+        self._link = self._context.spawn()
+        self._sending = threading.Lock()
+        self._changed = threading.Condition()
+        self._mail: dict[tuple[Rank, bytes], memoryview] = {}
+        now = time.monotonic()
+        self._heard = dict.fromkeys(self._peers, now)
+        self._said = dict.fromkeys(self._peers, (_ALIVE, _NOBODY, 0))
+        self._waiting = _NOBODY
+        self._verdict: PeerError | None = None
+        self._blames = (_ALIVE, _NOBODY, 0)
+        self._leaving = False
+        self._threads = [self._start(self._beat)]
+        self._threads += [self._start(partial(self._listen, p)) for p in self._peers]
 
-    def spawn(self) -> Any:
-        """A sub-link with an order of messages of its own; all parties spawn alike."""
-        return self._context.spawn()
+    def post(self, to: Rank, key: bytes, parts: Sequence[Buffer]) -> None:
+        """Send the parts as one message; never blocks on the receiver."""
+        message = b"".join([_KEY_LENGTH.pack(len(key)), key, *parts])
+        with self._sending:
+            self._link.send_async(int(to), message)
+
+    def fetch(self, source: Rank, key: bytes) -> memoryview:
+        """The message of this key; raises PeerError within the timeout."""
+        slot, started = (source, key), time.monotonic()
+        with self._changed:
+            self._waiting = int(source)
+            try:
+                while slot not in self._mail:
+                    self._give_up_if_over(source, started)
+                    self._changed.wait(self.config.timeout / BEATS)
+                return self._mail.pop(slot)
+            finally:
+                self._waiting = _NOBODY
 
     def channel(self) -> "LinkChannel":
-        """A channel on a new sub-link."""
+        """A protocol channel."""
         return LinkChannel(self)
 
-    def blame(self, failure: Exception, suspect: Rank | None = None) -> PeerError:
-        """The error for a wait on the links that failed."""
-        if suspect is None:
-            suspect = _waited_for(failure, self.config.rank)
-        return self.watch.diagnose(suspect)
+    def native(self) -> Any:
+        """A bare SPU link without the mailbox, to measure SPU alone: a wait on it
+        cannot be broken off."""
+        return self._context.spawn()
 
     def close(self) -> None:
         """Wait until the peers have everything that was sent, then let go."""
-        self.watch.close()
-        if self.watch.gave_up:
+        with self._changed:
+            self._leaving = True
+            self._changed.notify_all()
+        deadline = time.monotonic() + self.config.timeout
+        self._threads[0].join(self.config.timeout)
+        if self._verdict is not None:
             return  # nobody is left who could take it
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
         flush = threading.Thread(target=self._context.stop_link, daemon=True)
         flush.start()
-        flush.join(self.config.timeout)
+        flush.join(max(0.0, deadline - time.monotonic()))
         if not flush.is_alive():
             _let_go(self._context)
 
+    def _give_up_if_over(self, source: Rank, started: float) -> None:
+        if self._verdict is None:
+            self._judge(source, started)
+        if self._verdict is not None:
+            raise self._verdict
+
+    def _judge(self, source: Rank, started: float) -> None:
+        for peer, (kind, about, gone) in self._said.items():
+            if kind == _GAVE_UP and about == self.config.rank:
+                return self._blame(peer, gone=False, because=_GAVE_UP_ON_US)
+            if kind == _GAVE_UP:
+                return self._blame(Rank(about), gone=bool(gone))
+        now, timeout = time.monotonic(), self.config.timeout
+        lost = min(self._peers, key=lambda peer: self._heard[peer])
+        if now - self._heard[lost] > SILENT_BEATS * timeout / BEATS:
+            return self._blame(lost, gone=True)
+        if now - started > STALLED_AFTER * timeout:
+            _, waits_for, _ = self._said[source]
+            innocent = waits_for in (_NOBODY, int(self.config.rank))
+            return self._blame(source if innocent else Rank(waits_for), gone=False)
+        return None
+
+    def _blame(self, culprit: Rank, *, gone: bool, because: str = "") -> None:
+        name = self.config.names[culprit]
+        kind = PeerLostError if gone else PeerStalledError
+        text = because or (_GONE if gone else _STALLED)
+        timeout = f"{self.config.timeout:g} s"
+        self._verdict = kind(text.format(name=name, timeout=timeout), peer=name)
+        self._blames = (_GAVE_UP, int(culprit), int(gone))
+        self._changed.notify_all()
+
+    def _start(self, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, name="ditto-links", daemon=True)
+        thread.start()
+        return thread
+
+    def _beat(self) -> None:
+        pace = self.config.timeout / BEATS
+        last = False
+        while not last:
+            with self._changed:
+                if not self._leaving:
+                    self._changed.wait_for(lambda: self._leaving, pace)
+                last = self._leaving
+                now = time.monotonic()
+                living = [p for p in self._peers if now - self._heard[p] < 4 * pace]
+                blames, waiting = self._blames, self._waiting
+            if blames[0] == _GAVE_UP:
+                beat = _BEAT.pack(*blames)
+            else:
+                beat = _BEAT.pack(_LEAVING if last else _ALIVE, waiting, 0)
+            for peer in living:  # a send to the dead is retried for ever: send few
+                self.post(peer, b"", [beat])
+
+    def _listen(self, peer: Rank) -> None:
+        while True:
+            try:
+                message = memoryview(self._link.recv(int(peer)))
+            except RuntimeError:
+                return  # silence for the whole timeout
+            (length,) = _KEY_LENGTH.unpack_from(message)
+            start = _KEY_LENGTH.size + length
+            key, body = bytes(message[_KEY_LENGTH.size : start]), message[start:]
+            with self._changed:
+                self._heard[peer] = time.monotonic()
+                if key:
+                    self._mail[peer, key] = body
+                elif len(body) == _BEAT.size:
+                    self._said[peer] = _BEAT.unpack(body)
+                self._changed.notify_all()
+                if self._said[peer][0] == _LEAVING:
+                    return
+
 
 class LinkChannel(Channel):
-    """A protocol channel on one sub-link."""
+    """A protocol channel over the mailbox."""
 
     def __init__(self, links: Links) -> None:
         super().__init__(links.config.rank, links.config.names)
         self._links = links
-        self._link = links.spawn()
+        self._posted = [0, 0, 0]
+        self._fetched = [0, 0, 0]
 
-    def _send(self, to: Rank, message: bytes) -> None:
-        self._link.send_async(int(to), message)
+    def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
+        self._posted[to] += 1
+        self._links.post(to, b"p%d" % self._posted[to], parts)
 
-    def _receive(self, source: Rank) -> bytes:
-        try:
-            with self._links.watch.waiting_for(source):
-                message: bytes = self._link.recv(int(source))
-        except RuntimeError as failure:
-            raise self._links.blame(failure, source) from None
-        return message
+    def _receive(self, source: Rank) -> memoryview:
+        self._fetched[source] += 1
+        return self._links.fetch(source, b"p%d" % self._fetched[source])
 
 
 def _keep_alive(context: Any) -> None:
@@ -91,66 +230,3 @@ def _keep_alive(context: Any) -> None:
 
 def _let_go(context: Any) -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(context))
-
-
-def is_timeout(failure: Exception) -> bool:
-    """Whether an exception of SPU means that a peer did not answer."""
-    return "Get data timeout" in str(failure)
-
-
-def _waited_for(failure: Exception, rank: Rank) -> Rank:
-    """Whom SPU was waiting for, from the key in its message ("...:2->0")."""
-    found = re.search(r":(\d)->(\d)", str(failure))
-    source = int(found.group(1)) if found else int(rank.next)
-    return Rank(source) if source in (0, 1, 2) and source != rank else rank.next
-
-
-def _connect(config: LinkConfig) -> Any:
-    native = libspu()
-    desc = native.link.Desc()
-    desc.id = config.session
-    for party in config.parties:
-        desc.add_party(party.name, party.host)
-    desc.recv_timeout_ms = int(config.timeout * 1000 / 2)
-    desc.http_timeout_ms = int(config.timeout * 1000)
-    desc.http_max_payload_size = _PAYLOAD
-    desc.brpc_channel_connection_type = "single"
-    desc.connect_retry_times = max(1, int(config.connect_timeout * 5))
-    desc.connect_retry_interval_ms = 200
-    # yacl ends the whole process when an asynchronous send has failed for good or
-    # when ten messages stay unread for a timeout: neither may ever happen.
-    desc.throttle_window_size = 0
-    desc.retry_opts.max_retry = _FOREVER
-    desc.retry_opts.retry_interval_ms = int(_RETRY.total_seconds() * 1000)
-    desc.retry_opts.retry_interval_incr_ms = 0
-    desc.retry_opts.max_retry_interval_ms = int(_RETRY.total_seconds() * 1000)
-    if config.tls:
-        desc.enable_ssl = True
-        for options in (desc.client_ssl_opts, desc.server_ssl_opts):
-            options.cert.certificate_path = str(config.tls.certificate)
-            options.cert.private_key_path = str(config.tls.key)
-            options.verify.verify_depth = 1
-            options.verify.ca_file_path = str(config.tls.authority)
-    started = time.monotonic()
-    try:
-        return native.link.create_brpc(desc, int(config.rank))
-    except RuntimeError as failure:
-        raise _connection_error(config, str(failure), started) from None
-
-
-def _connection_error(config: LinkConfig, text: str, started: float) -> Exception:
-    found = re.search(r"rank=(\d)|connect_(\d)", text)
-    if found:
-        peer = config.parties[int(found.group(1) or found.group(2))]
-        waited = time.monotonic() - started
-        return PeerLostError(
-            f"{peer.name} did not answer at {peer.host} within {waited:.0f} s. Check "
-            f"that it runs, that the address is right, that no firewall is between, "
-            f"and that both sides use TLS or neither does.",
-            peer=peer.name,
-        )
-    mine = config.parties[config.rank]
-    return SetupError(
-        f"{mine.name} could not open its link at {mine.host}: another program may "
-        f"hold the port, or a TLS file may be wrong."
-    )

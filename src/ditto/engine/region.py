@@ -34,15 +34,16 @@ class Region:
 
 def compile_region(
     function: Callable[..., Any],
-    arguments: Sequence[jax.ShapeDtypeStruct],
+    arguments: Sequence[Any],
     *,
     bits: RingBits,
     name: str,
 ) -> Region:
     """Compile a JAX function of secret arguments for the ring of ``bits`` bits.
 
-    A float32 argument is SPU's fixed point, an int32 argument plain integers.
-    Raises UnsupportedOperationError naming the operation that SPU cannot compile.
+    Arguments are anything with a shape and a dtype. A float32 argument is SPU's fixed
+    point, an int32 argument plain integers. Raises UnsupportedOperationError naming
+    the operation that SPU cannot compile.
     """
     jaxpr = jax.make_jaxpr(function)(*arguments)
     equations = _flat_equations(jaxpr.jaxpr, name)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ditto.engine.links import is_timeout
 from ditto.engine.region import Region, RingBits
 from ditto.engine.spu_library import libspu
 from ditto.engine.values import Value, enter, leave
@@ -15,58 +14,80 @@ from ditto.sharing import Shared, SharedBits
 FXP_FRAC: dict[RingBits, int] = {32: 8, 64: 18}
 """The fraction bits of SPU's own fixed point in each ring."""
 
-Blame = Callable[[Exception], DittoError]
-
 
 class Runtimes:
-    """FM32 and FM64 on sub-links of the same links.
+    """FM32 and FM64 on sub-links of one link.
 
-    ``blame`` turns a wait that failed into the error that names the peer.
+    ``spawn`` opens a sub-link. ``failure`` tells whether the link has failed and why,
+    which is then the reason of whatever SPU raises.
     """
 
-    def __init__(self, spawn: Callable[[], Any], blame: Blame) -> None:
-        self._blame = blame
-        self._runtimes = {bits: _open(spawn(), bits) for bits in FXP_FRAC}
+    def __init__(
+        self, spawn: Callable[[], Any], failure: Callable[[], DittoError | None]
+    ) -> None:
+        self._failure = failure
+        try:
+            self._runtimes = {bits: _open(spawn(), bits) for bits in FXP_FRAC}
+        except Exception as error:  # opening one exchanges seeds with the peers
+            raise self._explain(error, "opening the runtimes") from None
 
     def run(
         self, region: Region, operands: Sequence[Shared | SharedBits]
     ) -> list[Value]:
         """Run a region on shares and return its results as shares."""
-        runtime = self._runtimes[region.bits]
-        frac = FXP_FRAC[region.bits]
-        names = (*region.inputs, *region.outputs)
-        executable = libspu().Executable()
-        executable.ParseFromString(region.code)
+        self.put(region, operands)
+        try:
+            self.execute(region)
+        except DittoError:
+            self._forget(region)
+            raise
+        return self.take(region)
+
+    def put(self, region: Region, operands: Sequence[Shared | SharedBits]) -> None:
+        """Bring a region's operands in."""
         entering = zip(region.inputs, operands, region.real_inputs, strict=True)
         for name, operand, real in entering:
-            _check(operand, region, real, frac)
-            runtime.SetVar(name, enter(operand, as_fixed_point=real))
-        try:
-            runtime.Run(executable)
-            return [
-                leave(runtime.GetVar(name), fxp_frac=frac, scope=region.name)
-                for name in region.outputs
-            ]
-        except RuntimeError as failure:
-            raise self._explain(failure, region) from None
-        finally:
-            for name in names:
-                runtime.DelVar(name)
+            _check(operand, region, real)
+            share = enter(operand, as_fixed_point=real)
+            self._runtimes[region.bits].SetVar(name, share)
 
-    def _explain(self, failure: RuntimeError, region: Region) -> DittoError:
-        if is_timeout(failure):
-            return self._blame(failure)
-        operation = _operation(str(failure))
-        scope = _scope(operation, region)
-        reason = _reason(str(failure))
-        hint = (
-            " It belongs to the 64-bit ring."
-            if region.bits == 32 and "could not represent" in reason
-            else ""
-        )
+    def execute(self, region: Region) -> None:
+        """Compute on operands that were put in; results stay inside."""
+        executable = libspu().Executable()
+        executable.ParseFromString(region.code)
+        try:
+            self._runtimes[region.bits].Run(executable)
+        except Exception as error:
+            raise self._explain(error, region.name, region) from None
+
+    def take(self, region: Region) -> list[Value]:
+        """Bring a region's results out and forget all of its values."""
+        try:
+            return [self._leave(region, name) for name in region.outputs]
+        finally:
+            self._forget(region)
+
+    def _leave(self, region: Region, name: str) -> Value:
+        share = self._runtimes[region.bits].GetVar(name)
+        return leave(share, fxp_frac=FXP_FRAC[region.bits], scope=region.name)
+
+    def _forget(self, region: Region) -> None:
+        for name in (*region.inputs, *region.outputs):
+            self._runtimes[region.bits].DelVar(name)
+
+    def _explain(
+        self, error: Exception, scope: str, region: Region | None = None
+    ) -> DittoError:
+        link_failure = self._failure()
+        if link_failure is not None:
+            return link_failure
+        operation, reason, hint = _operation(str(error)), _reason(str(error)), ""
+        if region:
+            scope = _scope(operation, region)
+            if region.bits == 32 and "could not represent" in reason:
+                hint = " It belongs to the 64-bit ring."
         return EngineError(
-            f"SPU failed at {operation!r} in scope {scope!r} on the {region.bits}-bit "
-            f"ring: {reason}.{hint}",
+            f"SPU failed at {operation!r} in scope {scope!r}: {reason}.{hint}",
             operation=operation,
             scope=scope,
         )
@@ -80,10 +101,11 @@ def _open(link: Any, bits: RingBits) -> Any:
     return native.RuntimeWrapper(link, config)
 
 
-def _check(x: Shared | SharedBits, region: Region, real: bool, frac: int) -> None:
+def _check(x: Shared | SharedBits, region: Region, real: bool) -> None:
     if isinstance(x, SharedBits):
         return
-    due = FxpType(region.bits, frac) if real else FxpType(region.bits, x.type.frac)
+    frac = FXP_FRAC[region.bits] if real else x.type.frac
+    due = FxpType(region.bits, frac)
     if x.type != due:
         raise FixedPointTypeError(
             f"Region {region.name!r} takes {due}, got {x.type}. Recast it first."
@@ -97,7 +119,7 @@ def _operation(text: str) -> str:
 
 
 def _reason(text: str) -> str:
-    head = text.split("Stacktrace", maxsplit=1)[0].split("stacktrace", maxsplit=1)[0]
+    head = re.split("stacktrace", text, maxsplit=1, flags=re.IGNORECASE)[0]
     head = re.sub(r"what:|\[[^\]]*\]", " ", head)
     return re.sub(r"\s+", " ", head).strip(" .")[:300]
 

@@ -1,14 +1,12 @@
 """A party ready to compute: protocols on its channel, regions on its SPU runtimes."""
 
 from collections.abc import Callable
-from typing import Any
 
 from ditto.engine.certificates import CertificateProver
 from ditto.engine.config import LinkConfig
 from ditto.engine.links import Links
-from ditto.engine.metered import MeteredLink
-from ditto.engine.runtime import Blame, Runtimes
-from ditto.errors import PeerStalledError
+from ditto.engine.runtime import Runtimes
+from ditto.engine.spu_link import Mailbox, SpuLink
 from ditto.protocols import Channel, Party, open_party
 
 
@@ -16,16 +14,11 @@ class Session:
     """One party's end of one session. All three parties take the same steps in it."""
 
     def __init__(
-        self,
-        party: Party,
-        *,
-        spawn: Callable[[], Any],
-        blame: Blame,
-        close: Callable[[], None],
+        self, party: Party, mailbox: Mailbox, *, close: Callable[[], None]
     ) -> None:
         self.party = party
-        self._spawn = spawn
-        self._blame = blame
+        self.spu_link = SpuLink(mailbox, party.rank)
+        """Counts what SPU sends, beside ``party.channel`` for the protocols."""
         self._close = close
         self._runtimes: Runtimes | None = None
 
@@ -33,7 +26,8 @@ class Session:
     def runtimes(self) -> Runtimes:
         """The SPU runtimes, opened at first use, by all parties at the same step."""
         if self._runtimes is None:
-            self._runtimes = Runtimes(self._spawn, self._blame)
+            link = self.spu_link
+            self._runtimes = Runtimes(link.spawn, lambda: link.failure)
         return self._runtimes
 
     def close(self) -> None:
@@ -41,19 +35,27 @@ class Session:
         self._close()
 
 
-def open_session(config: LinkConfig) -> Session:
+class LinkedSession(Session):
+    """A session over SPU's links."""
+
+    def __init__(self, party: Party, links: Links) -> None:
+        super().__init__(party, links, close=links.close)
+        self._links = links
+
+    def bare_runtimes(self) -> Runtimes:
+        """SPU straight on its own links, to measure it by itself."""
+        return Runtimes(self._links.native, lambda: None)
+
+
+def open_session(config: LinkConfig) -> LinkedSession:
     """Connect to the peers, prove who we are, agree on keys."""
     links = Links(config)
     prover = CertificateProver(config.tls, config.names) if config.tls else None
     party = open_party(links.channel(), session=config.session.encode(), prover=prover)
-    return Session(party, spawn=links.spawn, blame=links.blame, close=links.close)
+    return LinkedSession(party, links)
 
 
-def open_memory_session(channel: Channel, link: MeteredLink) -> Session:
+def open_memory_session(channel: Channel, mailbox: Mailbox) -> Session:
     """A session of one of three threads of this process."""
-
-    def blame(failure: Exception) -> PeerStalledError:
-        return PeerStalledError(f"SPU waited in vain: {failure}", peer="a peer thread")
-
     party = open_party(channel, session=b"memory")
-    return Session(party, spawn=link.spawn, blame=blame, close=channel.close)
+    return Session(party, mailbox, close=channel.close)

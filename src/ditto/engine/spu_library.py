@@ -1,11 +1,20 @@
 """The stock SPU wheel, imported once, quiet."""
 
+import threading
 from functools import lru_cache
 from typing import Any
 
+_importing = threading.Lock()
+
+
+def libspu() -> Any:
+    """The native module; see ``_load``."""
+    with _importing:  # two threads at once would set its loggers up twice
+        return _load()
+
 
 @lru_cache(maxsize=1)
-def libspu() -> Any:
+def _load() -> Any:
     """The native module, with its console logger off.
 
     SPU's errors reach us as exceptions. What it logs besides (thread pools, every

@@ -26,8 +26,8 @@ import ditto.errors
 from ditto.engine.certificates import make_local_certificates
 from ditto.engine.config import LinkConfig, PartyAddress
 from ditto.engine.frames import Arrays, Json, read_frame, write_frame
-from ditto.engine.metered import metered_links
 from ditto.engine.session import Session, open_memory_session
+from ditto.engine.spu_link import MemoryMailbox, Wires
 from ditto.errors import DittoError, PeerError
 from ditto.protocols import memory_channels
 from ditto.sharing import RANKS
@@ -35,6 +35,7 @@ from ditto.sharing import RANKS
 Reply = tuple[Json, Arrays]
 PartyFunction = Callable[[Session, Json, Arrays], Reply]
 Outcome = Reply | BaseException
+OnOutcome = Callable[[int, Outcome], None]
 
 NAMES = ("alice", "bob", "carol")
 
@@ -48,8 +49,12 @@ class Trio(ABC):
         function: PartyFunction,
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
-        """Call the function at all parties; what each answered, or its error."""
+        """Call the function at all parties; what each answered, or its error.
+
+        ``on_outcome(rank, outcome)`` is told each as soon as it is there.
+        """
 
     def call(
         self,
@@ -81,15 +86,19 @@ class Trio(ABC):
 
 
 class ThreadTrio(Trio):
-    """Three threads over memory; SPU's own traffic is counted too."""
+    """Three threads over memory."""
 
     def __init__(self, *, timeout: float = 60.0) -> None:
         channels = memory_channels(timeout=timeout, names=NAMES)
-        self.links = metered_links(timeout=timeout)
-        self.sessions = self._together(
+        wires = Wires()
+        self.sessions = _together(
             [
-                partial(open_memory_session, channel, link)
-                for channel, link in zip(channels, self.links, strict=True)
+                partial(
+                    open_memory_session,
+                    channel,
+                    MemoryMailbox(channel.rank, wires, timeout),
+                )
+                for channel in channels
             ]
         )
         for session in self.sessions:
@@ -101,37 +110,22 @@ class ThreadTrio(Trio):
         function: PartyFunction,
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
         """See Trio."""
         inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
-        return self._together(
+        return _together(
             [
                 partial(function, session, given, dict(array))
                 for session, given, array in inputs
-            ]
+            ],
+            on_outcome,
         )
 
     def close(self) -> None:
         """See Trio."""
         for session in self.sessions:
             session.close()
-
-    @staticmethod
-    def _together(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-        results: list[Any] = [None] * len(jobs)
-
-        def work(index: int) -> None:
-            try:
-                results[index] = jobs[index]()
-            except Exception as error:
-                results[index] = error
-
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return results
 
 
 class ProcessTrio(Trio):
@@ -186,11 +180,12 @@ class ProcessTrio(Trio):
         function: PartyFunction,
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
         """See Trio. The function must be importable by name."""
         path = f"{function.__module__}:{function.__qualname__}"
         bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
-        return self._ask(bodies, arrays or [{}] * 3)
+        return self._ask(bodies, arrays or [{}] * 3, on_outcome)
 
     def close(self) -> None:
         """See Trio."""
@@ -213,7 +208,10 @@ class ProcessTrio(Trio):
         self._folder.cleanup()
 
     def _ask(
-        self, bodies: Sequence[Json], arrays: Sequence[Mapping[str, Any]]
+        self,
+        bodies: Sequence[Json],
+        arrays: Sequence[Mapping[str, Any]],
+        on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
         def ask(rank: int) -> Outcome:
             process = self.processes[rank]
@@ -234,7 +232,28 @@ class ProcessTrio(Trio):
                 return _rebuild(body["error"])
             return body.get("result", {}), results
 
-        return ThreadTrio._together([partial(ask, rank) for rank in range(3)])
+        return _together([partial(ask, rank) for rank in range(3)], on_outcome)
+
+
+def _together(
+    jobs: Sequence[Callable[[], Any]], on_outcome: OnOutcome | None = None
+) -> list[Any]:
+    results: list[Any] = [None] * len(jobs)
+
+    def work(index: int) -> None:
+        try:
+            results[index] = jobs[index]()
+        except Exception as error:
+            results[index] = error
+        if on_outcome:
+            on_outcome(index, results[index])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
 
 
 def _each(parameters: Json | Sequence[Json] | None) -> Sequence[Json]:

@@ -8,6 +8,7 @@ started this one can write to its input. Answers with one frame for each.
 import importlib
 import os
 import sys
+import traceback
 from typing import BinaryIO
 
 from ditto.engine.config import LinkConfig
@@ -41,12 +42,14 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
         try:
             result, results = function(session, body["parameters"], arrays)
             write_frame(replies, {"result": result}, results)
-        except DittoError as error:
+        except Exception as error:
+            if not isinstance(error, DittoError):
+                traceback.print_exc()
             write_frame(replies, {"error": describe(error)}, {})
     return 0
 
 
-def describe(error: DittoError) -> Json:
+def describe(error: Exception) -> Json:
     """An error as data, for the process that started this one."""
     peer = {"peer": error.peer} if isinstance(error, PeerError) else {}
     return {"type": type(error).__name__, "message": str(error), **peer}

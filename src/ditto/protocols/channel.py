@@ -17,6 +17,8 @@ from ditto.errors import MessageError
 from ditto.sharing import RANKS, Rank
 from ditto.sharing.packing import Bytes
 
+Buffer = bytes | memoryview
+
 _HEADER = struct.Struct("<II")  # logical clock, tag
 _U32 = 0xFFFFFFFF
 
@@ -47,11 +49,11 @@ class Channel(ABC):
         self._messages = 0
 
     @abstractmethod
-    def _send(self, to: Rank, message: bytes) -> None:
-        """Queue a message; never blocks on the receiver."""
+    def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
+        """Queue the parts as one message; never blocks on the receiver."""
 
     @abstractmethod
-    def _receive(self, source: Rank) -> bytes:
+    def _receive(self, source: Rank) -> Buffer:
         """The next message from a peer; raises PeerError within the timeout."""
 
     def send(self, to: Rank, parts: Sequence[Bytes], *, tag: int) -> None:
@@ -60,7 +62,7 @@ class Channel(ABC):
         header = _HEADER.pack((self._clock + 1) & _U32, tag & _U32)
         self._sent[to] += size
         self._messages += 1
-        self._send(to, b"".join([header, *(part.data for part in parts)]))
+        self._send(to, [header, *(part.data for part in parts)])
 
     def receive(self, source: Rank, *, size: int, tag: int) -> Bytes:
         """The next message of a peer, which must have this size and tag."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ditto.errors import PeerLostError, PeerStalledError
-from ditto.protocols.channel import Channel
+from ditto.protocols.channel import Buffer, Channel
 from ditto.sharing import RANKS, Rank
 
 
@@ -32,8 +32,8 @@ class MemoryChannel(Channel):
         self._wires = wires.queues
         self._timeout = timeout
 
-    def _send(self, to: Rank, message: bytes) -> None:
-        self._wires[self.rank, to].put(message)
+    def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
+        self._wires[self.rank, to].put(b"".join(parts))
 
     def _receive(self, source: Rank) -> bytes:
         name = self.names[source]

@@ -1,0 +1,223 @@
+"""What each party does in a benchmark; runs in the party's own process."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.engine import (
+    FXP_FRAC,
+    LinkedSession,
+    Region,
+    Runtimes,
+    Session,
+    compile_region,
+)
+from ditto.engine.frames import Arrays, Json
+from ditto.fixedpoint import FxpType, decode
+from ditto.protocols import PROTOCOLS, Party, matmul, reveal, share
+from ditto.sharing import Rank, Shared, Stream
+
+ROWS = {row.key: row for row in PROTOCOLS}
+
+SPU_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "truncate": lambda x: x * 0.5,  # a public factor: local product, then truncation
+    "multiply + recast": lambda x, y: x * y,
+    "square + recast": lambda x: x * x,
+    "matmul + recast": lambda x, y: x @ y,
+    "batched dot + recast": lambda x, y: x @ y,
+    "sum of squares + recast": lambda x: (x * x).sum(-1, keepdims=True),
+    "multiply": lambda x, y: x * y,
+    "matmul": lambda x, y: x @ y,
+}
+
+
+def random_shared(
+    party: Party,
+    shape: tuple[int, ...],
+    type: FxpType,  # noqa: A002
+    limit: int,
+) -> Shared:
+    """Shares of uniform integers below ``limit``, brought in by P0."""
+    integers = None
+    if party.rank == Rank.P0:
+        size = int(np.prod(shape))
+        drawn = Stream.private().open(0).draw("integers", size, type.ring)
+        reduced = drawn.astype(np.int64) % (2 * limit - 1) - (limit - 1)
+        integers = type.ring.reduce(reduced).reshape(shape)
+    return share(party, integers, type, owner=Rank.P0, shape=shape)
+
+
+def spu_region(name: str, shapes: list[list[int]], bits: int) -> Region:
+    """SPU's own operation of this name, on its fixed point or on integers."""
+    dtype = jnp.float32 if "recast" in name or name == "truncate" else jnp.int32
+    arguments = [jnp.zeros(tuple(shape), dtype) for shape in shapes]
+    return compile_region(
+        SPU_FUNCTIONS[name], arguments, bits=64 if bits == 64 else 32, name=name
+    )
+
+
+def time_row(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+    """Seconds of a registry row: the median of several runs after a warm-up."""
+    row = ROWS[parameters["key"]]
+    party = session.party
+    operands = [
+        random_shared(party, shape, t, row.operand_limit)
+        for shape, t in zip(row.shapes(parameters["rows"]), row.operands, strict=True)
+    ]
+    seconds = [
+        _timed(lambda: row.run(party, *operands)) for _ in range(parameters["repeat"])
+    ]
+    return {"seconds": statistics.median(seconds[1:] or seconds)}, {}
+
+
+def time_spu(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+    """Seconds of SPU's own operation, without the way in and out."""
+    bits, shapes = parameters["bits"], parameters["shapes"]
+    region = spu_region(parameters["name"], shapes, bits)
+    kind = FxpType(bits, FXP_FRAC[region.bits])
+    operands = [
+        random_shared(session.party, tuple(shape), kind, 1 << (bits // 4))
+        for shape in shapes
+    ]
+    runtimes = _bare_runtimes(session)
+    runtimes.put(region, operands)
+    seconds = [
+        _timed(lambda: runtimes.execute(region)) for _ in range(parameters["repeat"])
+    ]
+    runtimes.take(region)
+    return {"seconds": statistics.median(seconds[1:] or seconds)}, {}
+
+
+def time_matmul(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+    """Our fused matmul and SPU's fixed-point matmul in turn, on the same shapes."""
+    party, (left, right) = session.party, parameters["shapes"]
+    low, engine = FxpType(bits=32, frac=12), FxpType(bits=32, frac=FXP_FRAC[32])
+    x, y = (random_shared(party, tuple(s), low, 1 << 8) for s in (left, right))
+    a, b = (random_shared(party, tuple(s), engine, 1 << 8) for s in (left, right))
+    region = spu_region("matmul + recast", [left, right], 32)
+    bare = _bare_runtimes(session)
+    bare.put(region, [a, b])
+    times: dict[str, list[float]] = {"native": [], "spu": []}
+    sent = party.channel.traffic().bytes
+    for _round in range(parameters["repeat"] + 1):  # the first is a warm-up
+        times["native"].append(_timed(lambda: matmul(party, x, y, low)))
+        times["spu"].append(_timed(lambda: bare.execute(region)))
+    native_bytes = party.channel.traffic().bytes - sent
+    bare.take(region)
+    session.runtimes.put(region, [a, b])
+    sent = session.spu_link.traffic().bytes
+    session.runtimes.execute(region)
+    spu_bytes = session.spu_link.traffic().bytes - sent
+    return {
+        "native": times["native"][1:],
+        "spu": times["spu"][1:],
+        "native_bytes": native_bytes // (parameters["repeat"] + 1),
+        "spu_bytes": spu_bytes,
+    }, {}
+
+
+def measure_spu(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """SPU's own operation once, on given shares: for its result and its traffic."""
+    bits = parameters["bits"]
+    shapes = [list(arrays[f"first{i}"].shape) for i in range(len(arrays) // 2)]
+    region = spu_region(parameters["name"], shapes, bits)
+    kind = FxpType(bits, parameters["frac"])
+    runtimes = session.runtimes
+    runtimes.put(region, from_arrays(arrays, [kind] * len(shapes)))
+    link = session.spu_link
+    link.restart_clock()
+    before = link.traffic().bytes
+    runtimes.execute(region)
+    after = link.traffic()
+    (result,) = runtimes.take(region)
+    if not isinstance(result, Shared):
+        raise TypeError(f"{region.name} gave {type(result).__name__}, not shares.")
+    traffic = {"bytes": after.bytes - before, "rounds": after.rounds}
+    return traffic, {"first": result.first, "second": result.second}
+
+
+def _bare_runtimes(session: Session) -> Runtimes:
+    """SPU on its own links: the fair measure of its time."""
+    if not isinstance(session, LinkedSession):
+        raise TypeError("SPU alone is timed over real links, in a ProcessTrio.")
+    return session.bare_runtimes()
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def as_arrays(shares: list[Shared]) -> dict[str, Any]:
+    """Operands of one party, as a trio hands them over."""
+    firsts = {f"first{i}": x.first for i, x in enumerate(shares)}
+    return firsts | {f"second{i}": x.second for i, x in enumerate(shares)}
+
+
+def from_arrays(arrays: Arrays, types: Sequence[FxpType]) -> list[Shared]:
+    """The inverse of ``as_arrays``."""
+    return [
+        Shared(arrays[f"first{i}"], arrays[f"second{i}"], kind)
+        for i, kind in enumerate(types)
+    ]
+
+
+def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
+    """A registry row once, on given shares: for its result and its traffic."""
+    row, channel = ROWS[parameters["key"]], session.party.channel
+    operands = from_arrays(arrays, row.operands)
+    channel.restart_clock()
+    before = channel.traffic().bytes
+    result = row.run(session.party, *operands)
+    after = channel.traffic()
+    traffic = {"bytes": after.bytes - before, "rounds": after.rounds}
+    return traffic, {"first": result.first, "second": result.second}
+
+
+def check_native(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+    """A square matmul with fused truncation against its plaintext."""
+    kind = FxpType(bits=32, frac=12)
+    return _check(
+        session,
+        parameters["size"],
+        kind,
+        lambda x, y: matmul(session.party, x, y, kind),
+    )
+
+
+def check_spu(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+    """SPU's fixed-point matmul on one ring against its plaintext."""
+    bits, size = parameters["bits"], parameters["size"]
+    region = spu_region("matmul + recast", [[size, size]] * 2, bits)
+    kind = FxpType(bits, FXP_FRAC[region.bits])
+
+    def product(x: Shared, y: Shared) -> Shared:
+        (result,) = session.runtimes.run(region, [x, y])
+        if not isinstance(result, Shared):
+            raise TypeError(f"SPU gave {type(result).__name__}, not shares.")
+        return result
+
+    return _check(session, size, kind, product)
+
+
+def _check(
+    session: Session,
+    size: int,
+    kind: FxpType,
+    product: Callable[[Shared, Shared], Shared],
+) -> tuple[Json, Arrays]:
+    party = session.party
+    x, y = (random_shared(party, (size, size), kind, 1 << 8) for _ in range(2))
+    got, left, right = (reveal(party, t) for t in (product(x, y), x, y))
+    if got is None or left is None or right is None:
+        raise RuntimeError("Revealed to all, yet nothing came.")
+    exact = decode(left, kind) @ decode(right, kind)
+    error = float(np.abs(decode(got, kind) - exact).max())
+    return {"error": error, "allowed": 1.01 * kind.ulp}, {}

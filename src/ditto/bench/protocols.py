@@ -1,0 +1,204 @@
+"""Every protocol, ours beside the paper's variant and SPU's own operation.
+
+Bits, rounds and errors are exact counts and full measurements on threads over memory;
+seconds are medians in three processes over SPU's links.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ditto.bench import programs
+from ditto.engine import FXP_FRAC, ProcessTrio, ThreadTrio
+from ditto.fixedpoint import FxpType
+from ditto.protocols import PROTOCOLS, Protocol
+from ditto.sharing import Shared, combine, deal
+
+Exact = npt.NDArray[np.longdouble]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One line of the table."""
+
+    protocol: str
+    variant: str
+    parameters: dict[str, Any]
+    bits_per_element: float
+    rounds: int
+    mean_error_ulp: float
+    max_error_ulp: float
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """A plain object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _SpuCase:
+    name: str
+    bits: int
+    like: Protocol
+
+    @property
+    def frac(self) -> int:
+        return FXP_FRAC[64 if self.bits == 64 else 32]
+
+    @property
+    def is_fixed_point(self) -> bool:
+        return "recast" in self.name or self.name == "truncate"
+
+    @property
+    def limit(self) -> int:
+        """Operand integers whose products stay below a quarter of the ring."""
+        return int(2 ** ((self.bits - 2) / 2) / self.like.terms**0.5)
+
+
+def bench_protocols(
+    *, error_elements: int, time_elements: int, repeat: int, progress: Progress
+) -> list[Measurement]:
+    """Measure all rows of the registry and SPU's operations beside them."""
+    spu_cases = list(_spu_cases())
+    total = len(PROTOCOLS) + len(spu_cases)
+    results = []
+    with ThreadTrio() as threads, ProcessTrio() as processes:
+        done = 0
+        for row in PROTOCOLS:
+            progress(row.key, done, total)
+            results.append(
+                _measure(row, threads, processes, error_elements, time_elements, repeat)
+            )
+            done += 1
+        for case in spu_cases:
+            progress(f"{case.name} spu FM{case.bits}", done, total)
+            results.append(
+                _measure_spu(
+                    case, threads, processes, error_elements, time_elements, repeat
+                )
+            )
+            done += 1
+        progress("done", total, total)
+    order = {name: i for i, name in enumerate(dict.fromkeys(r.name for r in PROTOCOLS))}
+    return sorted(results, key=lambda r: order[r.protocol])
+
+
+def _rows_for(row: Protocol, elements: int) -> int:
+    per_row = row.plain(*(np.ones(shape) for shape in row.shapes(1))).size
+    return -(-elements // per_row)
+
+
+def _measure(
+    row: Protocol,
+    threads: ThreadTrio,
+    processes: ProcessTrio,
+    error_elements: int,
+    time_elements: int,
+    repeat: int,
+) -> Measurement:
+    rng = np.random.default_rng(0)
+    limit = row.operand_limit
+    rows = _rows_for(row, error_elements)
+    integers = [rng.integers(1 - limit, limit, shape) for shape in row.shapes(rows)]
+    arrays = _dealt(integers, list(row.operands))
+    replies = threads.call(programs.run_row, {"key": row.key}, arrays)
+    shares = [Shared(out["first"], out["second"], row.result) for _, out in replies]
+    exact = row.plain(
+        *(_real(x, t.frac) for x, t in zip(integers, row.operands, strict=True))
+    )
+    errors = _errors(shares, exact)
+    count = exact.size
+    timing = processes.call(
+        programs.time_row,
+        {"key": row.key, "rows": _rows_for(row, time_elements), "repeat": repeat},
+    )
+    return Measurement(
+        protocol=row.name,
+        variant=row.variant,
+        parameters=row.parameters,
+        bits_per_element=8 * sum(meter["bytes"] for meter, _ in replies) / count,
+        rounds=max(meter["rounds"] for meter, _ in replies),
+        mean_error_ulp=float(errors.mean()),
+        max_error_ulp=float(np.abs(errors).max()),
+        seconds=max(reply["seconds"] for reply, _ in timing),
+    )
+
+
+def _spu_cases() -> Iterator[_SpuCase]:
+    first = {row.name: row for row in reversed(PROTOCOLS)}
+    for name in programs.SPU_FUNCTIONS:
+        for bits in (32, 64):
+            case = _SpuCase(name, bits, first[name])
+            if case.is_fixed_point or bits == 32:
+                yield case
+
+
+def _measure_spu(
+    case: _SpuCase,
+    threads: ThreadTrio,
+    processes: ProcessTrio,
+    error_elements: int,
+    time_elements: int,
+    repeat: int,
+) -> Measurement:
+    rng = np.random.default_rng(0)
+    frac = case.frac if case.is_fixed_point else 0
+    kind = FxpType(case.bits, frac)
+    shapes = case.like.shapes(_rows_for(case.like, error_elements))
+    integers = [rng.integers(1 - case.limit, case.limit, shape) for shape in shapes]
+    arrays = _dealt(integers, [kind] * len(shapes))
+    replies = threads.call(
+        programs.measure_spu,
+        {"name": case.name, "bits": case.bits, "frac": frac},
+        arrays,
+    )
+    shares = [Shared(out["first"], out["second"], kind) for _, out in replies]
+    plain = (lambda x: x / 2) if case.name == "truncate" else case.like.plain
+    exact = plain(*(_real(x, frac) for x in integers))
+    errors = _errors(shares, exact)
+    shapes = case.like.shapes(_rows_for(case.like, time_elements))
+    timing = processes.call(
+        programs.time_spu,
+        {
+            "name": case.name,
+            "bits": case.bits,
+            "shapes": [list(shape) for shape in shapes],
+            "repeat": repeat,
+        },
+    )
+    return Measurement(
+        protocol=case.name,
+        variant="spu",
+        parameters={
+            "operands": str(kind) if case.is_fixed_point else f"int{case.bits}"
+        },
+        bits_per_element=8 * sum(meter["bytes"] for meter, _ in replies) / exact.size,
+        rounds=max(meter["rounds"] for meter, _ in replies),
+        mean_error_ulp=float(errors.mean()),
+        max_error_ulp=float(np.abs(errors).max()),
+        seconds=max(reply["seconds"] for reply, _ in timing),
+    )
+
+
+def _dealt(
+    integers: list[npt.NDArray[Any]], types: list[FxpType]
+) -> list[dict[str, Any]]:
+    dealt = [deal(t.ring.reduce(x), t) for x, t in zip(integers, types, strict=True)]
+    return [programs.as_arrays([shares[rank] for shares in dealt]) for rank in range(3)]
+
+
+def _real(integers: npt.NDArray[Any], frac: int) -> Exact:
+    """Integers of up to 64 bits scaled by a power of two, without rounding."""
+    result: Exact = np.ldexp(integers.astype(np.longdouble), -frac)
+    return result
+
+
+def _errors(shares: list[Shared], exact: npt.NDArray[Any]) -> Exact:
+    result = shares[0].type
+    got = result.ring.signed(combine(shares)).astype(np.longdouble)
+    errors: Exact = got - np.ldexp(exact.astype(np.longdouble), result.frac)
+    return errors

@@ -1,0 +1,129 @@
+"""``ditto doctor``: is this machine fit to be a party?"""
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ditto.errors import DittoError
+
+if TYPE_CHECKING:
+    from ditto.engine import Trio
+
+SPU_WHEEL = "0.10.0.dev20251211"
+JAX = "0.8.0"
+
+Finding = tuple[bool, str, str]
+"""Whether it is well, what was found, and the way out if it is not."""
+
+
+def doctor() -> None:
+    """Check versions, CPU, SPU on both rings, and links with TLS on loopback.
+
+    Every line says what was found; a line that fails says what to do. The exit code is
+    1 if any line fails. SPU is tried in processes of its own, so a crash of the wheel
+    is a finding, not the end of the check.
+    """
+    console = Console()
+    table = Table(title="ditto doctor", title_justify="left")
+    for column in ("", "check", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    failed = False
+    with console.status("checking") as status:
+        for name, (good, found, advice) in _findings(status.update):
+            failed |= not good
+            mark = "[green]ok[/]" if good else "[red]no[/]"
+            table.add_row(mark, name, found, "" if good else advice)
+    console.print(table)
+    if failed:
+        console.print("Some checks failed; the last column says what to do.")
+        raise typer.Exit(1)
+    console.print("All well: this machine can run a party.")
+
+
+def _findings(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
+    yield "python", _python()
+    yield "spu", _package("spu", SPU_WHEEL)
+    yield "jax", _package("jax", JAX)
+    yield "numpy", _package("numpy", None)
+    yield "cryptography", _package("cryptography", None)
+    yield "cpu", _cpu()
+    yield "memory", _memory()
+    tell("starting three parties on loopback, with TLS")
+    yield from _parties(tell)
+
+
+def _python() -> Finding:
+    good = (3, 11) <= sys.version_info[:2] < (3, 13)
+    return good, platform.python_version(), "Use Python 3.11 or 3.12."
+
+
+def _package(name: str, wanted: str | None) -> Finding:
+    way_out = f"pip install '{name}{'==' + wanted if wanted else ''}'"
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return False, "not installed", way_out
+    return wanted in (None, found), found, way_out
+
+
+def _cpu() -> Finding:
+    info = Path("/proc/cpuinfo")
+    flags: set[str] = set()
+    if info.is_file():
+        lines = info.read_text().splitlines()
+        flags = {f for line in lines if line.startswith("flags") for f in line.split()}
+    missing = [flag for flag in ("aes", "avx2") if flag not in flags]
+    features = f"no {', '.join(missing)}" if missing else "aes, avx2"
+    found = f"{os.cpu_count()} cores, {features}"
+    advice = "SPU's wheel needs AVX2 and masks need AES-NI to be fast; use another CPU."
+    return not missing, found, advice
+
+
+def _memory() -> Finding:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return total >= 4, f"{total:.1f} GiB", "A BERT-base party needs about 4 GiB."
+
+
+def _parties(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
+    from ditto.bench import programs
+    from ditto.engine import ProcessTrio
+
+    try:
+        trio = ProcessTrio(timeout=30)
+    except DittoError as error:
+        yield "links", (False, str(error), "Allow TCP on 127.0.0.1 and try again.")
+        return
+    yield "links", (True, "three processes, brpc with TLS, identities proven", "")
+    with trio:
+        tell("multiplying with our own protocol")
+        yield "protocols", _try(trio, programs.check_native, {"size": 64})
+        for bits in (32, 64):
+            for size in (4, 256):
+                tell(f"SPU, {bits}-bit ring, {size}x{size} matmul")
+                parameters = {"bits": bits, "size": size}
+                found = _try(trio, programs.check_spu, parameters)
+                yield f"SPU FM{bits} {size}x{size}", found
+                if not found[0]:
+                    return
+
+
+def _try(
+    trio: "Trio", program: Callable[..., Any], parameters: dict[str, int]
+) -> Finding:
+    advice = f"Reinstall the wheel this release was tested with: spu=={SPU_WHEEL}."
+    try:
+        replies = trio.call(program, parameters)
+    except DittoError as error:
+        return False, str(error), advice
+    worst = max(reply["error"] for reply, _ in replies)
+    allowed = replies[0][0]["allowed"]
+    found = f"largest error {worst:.2g} (allowed {allowed:.2g})"
+    return worst <= allowed, found, advice

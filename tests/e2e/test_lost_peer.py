@@ -1,0 +1,72 @@
+"""A peer that dies or stalls is reported by name, by both others, in time."""
+
+import os
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ditto.engine import NAMES, ProcessTrio
+from ditto.errors import PeerLostError, PeerStalledError
+
+from .parties import compute_forever, stall
+
+TIMEOUT = 10.0
+KILLS = 20
+
+
+def reports_after(number: signal.Signals, victim: int, delay: float) -> list[tuple]:
+    """(error, seconds after the signal) of the two survivors."""
+    with ProcessTrio(timeout=TIMEOUT) as trio:
+        sent_at = []
+
+        def strike() -> None:
+            os.kill(trio.processes[victim].pid, number)
+            sent_at.append(time.monotonic())
+
+        timer = threading.Timer(delay, strike)
+        timer.start()
+        reports: list[tuple] = []
+
+        def note(rank: int, outcome: object) -> None:
+            if rank == victim:
+                trio.processes[victim].kill()
+            else:
+                reports.append((outcome, time.monotonic() - sent_at[0]))
+
+        trio.outcomes(compute_forever, on_outcome=note)
+        timer.join()
+        return reports
+
+
+def test_sigkill_at_random_moments() -> None:
+    rng = random.Random()  # noqa: S311
+    strikes = [(rng.randrange(3), rng.uniform(0.05, 2.5)) for _ in range(KILLS)]
+    with ThreadPoolExecutor(2) as pool:  # two trios at a time: most of it is waiting
+        jobs = [
+            (victim, delay, pool.submit(reports_after, signal.SIGKILL, victim, delay))
+            for victim, delay in strikes
+        ]
+        for victim, delay, job in jobs:
+            reports = job.result()
+            told = f"{NAMES[victim]} killed after {delay:.3f} s: {reports}"
+            assert len(reports) == 2, told
+            for error, seconds in reports:
+                assert isinstance(error, PeerLostError), told
+                assert error.peer == NAMES[victim], told
+                assert seconds <= TIMEOUT, told
+
+
+@pytest.mark.parametrize("sleeper", [0, 1, 2])
+def test_a_live_peer_that_does_not_answer(sleeper: int) -> None:
+    with ProcessTrio(timeout=TIMEOUT) as trio:
+        parameters = {"sleeper": sleeper, "seconds": 1.5 * TIMEOUT}
+        outcomes = trio.outcomes(stall, parameters)
+    others = [outcome for rank, outcome in enumerate(outcomes) if rank != sleeper]
+    blamed = [o for o in others if isinstance(o, PeerStalledError)]
+    # Who does not depend on the sleeper's next message may finish without it.
+    assert blamed
+    assert {error.peer for error in blamed} == {NAMES[sleeper]}
