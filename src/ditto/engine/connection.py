@@ -1,12 +1,14 @@
 """Opening SPU's brpc links between three processes, with or without TLS."""
 
-import re
-import time
+import socket
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from ditto.engine.config import LinkConfig
 from ditto.engine.spu_library import libspu
 from ditto.errors import DittoError, PeerLostError, SetupError
+from ditto.protocols.channel import peers_of
 
 _PAYLOAD = 4 << 20
 _FOREVER = 1 << 30
@@ -24,8 +26,8 @@ def connect(config: LinkConfig) -> Any:
     desc.http_timeout_ms = int(config.timeout * 1000)
     desc.http_max_payload_size = _PAYLOAD
     desc.brpc_channel_connection_type = "single"
-    desc.connect_retry_times = max(1, int(config.connect_timeout * 5))
-    desc.connect_retry_interval_ms = 200
+    desc.connect_retry_times = _FOREVER
+    desc.connect_retry_interval_ms = _RETRY_MS
     # yacl ends the whole process when an asynchronous send has failed for good or
     # when ten messages stay unread for a timeout: neither may ever happen.
     desc.throttle_window_size = 0
@@ -40,25 +42,55 @@ def connect(config: LinkConfig) -> Any:
             options.cert.private_key_path = str(config.tls.key)
             options.verify.verify_depth = 1
             options.verify.ca_file_path = str(config.tls.authority)
-    started = time.monotonic()
-    try:
-        return native.link.create_brpc(desc, int(config.rank))
-    except RuntimeError as failure:
-        raise _refusal(config, str(failure), time.monotonic() - started) from None
+    return _within(config, lambda: native.link.create_brpc(desc, int(config.rank)))
 
 
-def _refusal(config: LinkConfig, text: str, waited: float) -> DittoError:
-    found = re.search(r"rank=(\d)|connect_(\d)", text)
-    if found:
-        peer = config.parties[int(found.group(1) or found.group(2))]
-        return PeerLostError(
-            f"{peer.name} did not answer at {peer.host} within {waited:.0f} s. Check "
-            f"that it runs, that the address is right, that no firewall is between, "
-            f"and that both sides use TLS or neither does.",
-            peer=peer.name,
+def _within(config: LinkConfig, open_link: Callable[[], Any]) -> Any:
+    """Wait for the peers, but not for ever as the retries above would."""
+    outcome: list[Any] = []
+
+    def attempt() -> None:
+        try:
+            outcome.append(open_link())
+        except RuntimeError as failure:
+            outcome.append(failure)
+
+    thread = threading.Thread(target=attempt, name="ditto-connect", daemon=True)
+    thread.start()
+    thread.join(config.connect_timeout)
+    if not outcome:
+        raise _absence(config)
+    if isinstance(outcome[0], RuntimeError):
+        mine = config.parties[config.rank]
+        raise SetupError(
+            f"{mine.name} could not open its link at {mine.host}: another program may "
+            f"hold the port, or a TLS file may be wrong."
         )
-    mine = config.parties[config.rank]
+    return outcome[0]
+
+
+def _absence(config: LinkConfig) -> DittoError:
+    waited = f"{config.connect_timeout:g} s"
+    for peer in peers_of(config.rank):
+        address = config.parties[peer]
+        if not _answers(address.host):
+            return PeerLostError(
+                f"{address.name} did not answer at {address.host} within {waited}. "
+                f"Check that it runs, that the address is right, and that no firewall "
+                f"is between.",
+                peer=address.name,
+            )
     return SetupError(
-        f"{mine.name} could not open its link at {mine.host}: another program may "
-        f"hold the port, or a TLS file may be wrong."
+        f"Both peers answer on their ports, but the links did not come up within "
+        f"{waited}. Check that all three parties use TLS or none does, trust the same "
+        f"authority, and have the same session and the same order of parties."
     )
+
+
+def _answers(host: str) -> bool:
+    name, _, port = host.rpartition(":")
+    try:
+        socket.create_connection((name, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True

@@ -74,7 +74,7 @@ def leave(share: Any, *, fxp_frac: int, scope: str) -> Value:
     if found := re.fullmatch(r"aby3\.AShr<FM(32|64)>", storage):
         bits = int(found.group(1))
         pair = data.view(f"uint{bits}").reshape(*shape, 2)
-        first, second = (np.ascontiguousarray(pair[..., i]) for i in (0, 1))
+        first, second = (np.array(pair[..., i]) for i in (0, 1))
         return Shared(first, second, FxpType(bits, fxp_frac if is_real else 0))
     if found := re.fullmatch(r"aby3\.BShr<PT_U(8|16|32|64),(\d+)>", storage):
         width = 1 if "DT_I1" in str(meta.data_type) else int(found.group(2))

@@ -159,7 +159,7 @@ _PRODUCTS = (
         "batched dot",
         lambda party, x, y, *rest: einsum(party, "bij,bjk->bik", x, y, *rest),
         np.matmul,
-        lambda m: ((m, 2, 4), (m, 4, 3)),
+        lambda m: ((2, m, 4), (2, 4, 3)),
         terms=4,
     ),
     _Product(

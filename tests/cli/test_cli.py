@@ -1,0 +1,95 @@
+"""The command as a person runs it: in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ditto import __version__
+
+
+def ditto(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from ditto.cli import main; main()", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_version() -> None:
+    done = ditto("--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"ditto {__version__}")
+
+
+@pytest.mark.parametrize("command", [[], ["doctor"], ["bench"], ["bench", "protocols"]])
+def test_help(command: list[str]) -> None:
+    done = ditto(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+
+
+def test_doctor_finds_this_machine_well() -> None:
+    done = ditto("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All well" in done.stdout
+    for check in ("links", "protocols", "SPU FM32 256x256", "SPU FM64 256x256"):
+        assert check in done.stdout
+
+
+def test_bench_protocols_holds_the_figures(tmp_path: Path) -> None:
+    """Bits and rounds at their declared figures; errors on fewer elements."""
+    out = tmp_path / "protocols.json"
+    done = ditto(
+        "bench", "protocols", "--json", str(out), "--elements", "24000",
+        "--timed-elements", "3000", "--repeat", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())
+    assert {row["variant"] for row in rows} == {
+        "ours", "ours-one-round", "paper", "spu",
+    }  # fmt: skip
+
+    def figures(protocol: str, variant: str, **parameters: str) -> tuple[float, int]:
+        (row,) = [
+            row
+            for row in rows
+            if (row["protocol"], row["variant"]) == (protocol, variant)
+            and row["parameters"] == parameters
+        ]
+        return row["bits_per_element"], row["rounds"]
+
+    cut = {"from": "fxp32.24", "to": "fxp32.12"}
+    assert figures("truncate", "ours", **cut) == (68, 2)
+    assert figures("truncate", "ours-one-round", **cut) == (80, 1)
+    up = {"from": "fxp32.8", "to": "fxp64.18"}
+    assert figures("upcast", "ours", **up) == (160, 2)
+    assert figures("upcast", "ours-one-round", **up) == (192, 1)
+    assert figures("upcast", "paper", **up) == (320, 3)
+    wide = {"from": "fxp64.36", "to": "fxp64.18"}
+    assert figures("truncate", "ours", **wide) == (118, 2)
+    assert figures("truncate", "ours-one-round", **wide) == (136, 1)
+    both = {"from": "fxp32.20", "to": "fxp64.18"}
+    assert figures("truncate + upcast", "ours", **both) == (166, 2)
+    down = {"from": "fxp64.18", "to": "fxp32.8"}
+    assert figures("downcast", "ours", **down) == (0, 0)
+    fused = {"operands": "fxp32.12", "to": "fxp32.12"}
+    assert figures("matmul + recast", "ours", **fused) == (132, 3)
+    assert figures("matmul + recast", "spu", operands="fxp32.8") == (256, 3)
+    assert figures("truncate", "spu", operands="fxp32.8") == (160, 2)
+    ours = [row for row in rows if row["variant"].startswith("ours")]
+    assert all(row["max_error_ulp"] <= 1.5 for row in ours)
+    assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_bench_matmul(tmp_path: Path) -> None:
+    out = tmp_path / "matmul.json"
+    done = ditto(
+        "bench", "matmul", "--json", str(out), "--rows", "64", "--inner", "96",
+        "--columns", "384", "--repeat", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    native, spu = json.loads(out.read_text())
+    assert (native["variant"], spu["variant"]) == ("native", "spu")
+    assert native["bytes"] == 64 * 384 * 132 // 8
+    assert spu["bytes"] == 64 * 384 * 256 // 8

@@ -1,0 +1,90 @@
+import contextlib
+import socket
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from ditto.engine import LinkConfig, PartyAddress
+from ditto.sharing import Rank
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def config(**changes: object) -> LinkConfig:
+    parties = tuple(
+        PartyAddress(name=name, host=f"127.0.0.1:{free_port()}")
+        for name in ("alice", "bob", "carol")
+    )
+    values = {"rank": Rank.P0, "parties": parties, "session": "s", **changes}
+    return LinkConfig.model_validate(values)
+
+
+OPEN = """
+import os, sys
+from ditto.engine import LinkConfig, open_session
+from ditto.errors import DittoError
+try:
+    open_session(LinkConfig.model_validate_json(sys.stdin.read()))
+except DittoError as error:
+    print(type(error).__name__, error, flush=True)
+os._exit(0)
+"""
+
+
+def open_alone(given: LinkConfig) -> str:
+    """What a party says that nobody joins; in a process of its own."""
+    command = [sys.executable, "-c", OPEN]
+    text = given.model_dump_json()
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
+def test_a_peer_that_never_comes_is_named_with_its_address() -> None:
+    lonely = config(connect_timeout=2)
+    said = open_alone(lonely)
+    assert said.startswith("PeerLostError bob did not answer")
+    assert lonely.parties[1].host in said
+
+
+def test_peers_that_listen_but_do_not_join_are_told_apart() -> None:
+    given = config(connect_timeout=2)
+    with contextlib.ExitStack() as stack:
+        for party in given.parties[1:]:
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", int(party.host.split(":")[1])))
+            listener.listen()
+        said = open_alone(given)
+    assert said.startswith("SetupError Both peers answer on their ports")
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    given = config(connect_timeout=5)
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", int(given.parties[0].host.split(":")[1])))
+        holder.listen()
+        said = open_alone(given)
+    assert said.startswith("SetupError alice could not open its link")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"timeout": 1},
+        {"session": ""},
+        {"rank": 3},
+        {"parties": [{"name": "alice", "host": "127.0.0.1:1"}] * 3},
+        {"tls": {"certificate": "/none", "key": "/none", "authority": "/none"}},
+        {"surprise": 1},
+    ],
+)
+def test_wrong_configurations_are_refused(changes: dict) -> None:
+    with pytest.raises(ValidationError):
+        config(**changes)
