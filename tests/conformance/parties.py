@@ -4,27 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ditto.engine import Session
+from ditto.engine import Session, from_arrays
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols import PROTOCOLS, and_bits, reveal, reveal_to_client, share
 from ditto.protocols.party import Exchange, Inbox, Party, Role, Steps
-from ditto.sharing import Masks, Rank, Shared, SharedBits
+from ditto.sharing import Masks, Rank, SharedBits
 
 ROWS = {row.key: row for row in PROTOCOLS}
-
-
-def as_arrays(shares: list[Shared]) -> dict[str, Words]:
-    """Operands of one party, as the trio sends them."""
-    firsts = {f"first{i}": s.first for i, s in enumerate(shares)}
-    return firsts | {f"second{i}": s.second for i, s in enumerate(shares)}
-
-
-def operands(arrays: Arrays, types: tuple[FxpType, ...]) -> list[Shared]:
-    return [
-        Shared(arrays[f"first{i}"], arrays[f"second{i}"], t)
-        for i, t in enumerate(types)
-    ]
 
 
 class Meter:
@@ -44,7 +31,7 @@ class Meter:
 def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
     row = ROWS[parameters["key"]]
     meter = Meter(session.party)
-    result = row.run(session.party, *operands(arrays, row.operands))
+    result = row.run(session.party, *from_arrays(arrays, row.operands))
     assert result.type == row.result
     return meter.read(), {"first": result.first, "second": result.second}
 
@@ -68,7 +55,7 @@ def run_share(
 def run_reveal(
     session: Session, parameters: Json, arrays: Arrays
 ) -> tuple[Json, Arrays]:
-    (x,) = operands(arrays, (FxpType(parameters["bits"], 0),))
+    (x,) = from_arrays(arrays, (FxpType(parameters["bits"], 0),))
     to = parameters["to"]
     meter = Meter(session.party)
     opened = reveal(session.party, x, to="all" if to == "all" else Rank(to))
@@ -78,7 +65,7 @@ def run_reveal(
 def run_reveal_to_client(
     session: Session, parameters: Json, arrays: Arrays
 ) -> tuple[Json, Arrays]:
-    (x,) = operands(arrays, (FxpType(parameters["bits"], 0),))
+    (x,) = from_arrays(arrays, (FxpType(parameters["bits"], 0),))
     meter = Meter(session.party)
     summand = reveal_to_client(session.party, x)
     return meter.read(), {"summand": summand}
@@ -145,7 +132,7 @@ def record_view(
     """One run; returns every number this party saw, and which role it played."""
     row = ROWS[parameters["key"]]
     recorder = Recorder(session.party)
-    given = operands(arrays, row.operands)
+    given = from_arrays(arrays, row.operands)
     for i, operand in enumerate(given):
         for side in ("first", "second"):
             values = getattr(operand, side).reshape(-1)

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ditto.engine import Trio
+from ditto.engine import Trio, as_arrays
 from ditto.fixedpoint import FxpType, Ring
 from ditto.protocols import (
     and_bits_cost,
@@ -26,7 +26,7 @@ from ditto.sharing import (
     pack,
 )
 
-from .parties import as_arrays, run_and, run_reveal, run_reveal_to_client, run_share
+from .parties import run_and, run_reveal, run_reveal_to_client, run_share
 
 SETTINGS = settings(
     max_examples=10,

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ditto.engine import Trio
+from ditto.engine import Trio, as_arrays
 from ditto.protocols import PROTOCOLS, Protocol
 from ditto.protocols.party import SPLIT_FROM
 from ditto.sharing import Shared, combine, deal
 
-from .parties import as_arrays, run_row
+from .parties import run_row
 
 ROWS = [pytest.param(row, id=row.key) for row in PROTOCOLS]
 SETTINGS = settings(

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ditto.engine import ThreadTrio, Trio
+from ditto.engine import ThreadTrio, Trio, as_arrays
 from ditto.fixedpoint import FxpType
 from ditto.protocols import PROTOCOLS, Protocol
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
 from ditto.sharing import Rank, Shared, deal
 
 from . import parties
-from .parties import as_arrays, record_view
+from .parties import record_view
 from .statistics import View, leaks
 
 RUNS = 9  # roles rotate with the step: each party plays each role three times

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from ditto.engine import (
     Runtimes,
     Session,
     compile_region,
+    from_arrays,
 )
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, decode
@@ -23,8 +24,11 @@ from ditto.sharing import Rank, Shared, Stream
 
 ROWS = {row.key: row for row in PROTOCOLS}
 
+PUBLIC_FACTOR = 179 / 256
+"""Exact at SPU's fracs, and with enough bits that truncation has something to cut."""
+
 SPU_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "truncate": lambda x: x * 0.5,  # a public factor: local product, then truncation
+    "truncate": lambda x: x * PUBLIC_FACTOR,  # a local product, then truncation
     "multiply + recast": lambda x, y: x * y,
     "square + recast": lambda x: x * x,
     "matmul + recast": lambda x, y: x @ y,
@@ -153,20 +157,6 @@ def _timed(work: Callable[[], Any]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
-
-
-def as_arrays(shares: list[Shared]) -> dict[str, Any]:
-    """Operands of one party, as a trio hands them over."""
-    firsts = {f"first{i}": x.first for i, x in enumerate(shares)}
-    return firsts | {f"second{i}": x.second for i, x in enumerate(shares)}
-
-
-def from_arrays(arrays: Arrays, types: Sequence[FxpType]) -> list[Shared]:
-    """The inverse of ``as_arrays``."""
-    return [
-        Shared(arrays[f"first{i}"], arrays[f"second{i}"], kind)
-        for i, kind in enumerate(types)
-    ]
 
 
 def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:

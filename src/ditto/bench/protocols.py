@@ -6,13 +6,14 @@ seconds are medians in three processes over SPU's links.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ditto.bench import programs
-from ditto.engine import FXP_FRAC, ProcessTrio, ThreadTrio
+from ditto.engine import FXP_FRAC, ProcessTrio, ThreadTrio, as_arrays
 from ditto.fixedpoint import FxpType
 from ditto.protocols import PROTOCOLS, Protocol
 from ditto.sharing import Shared, combine, deal
@@ -157,7 +158,9 @@ def _measure_spu(
         arrays,
     )
     shares = [Shared(out["first"], out["second"], kind) for _, out in replies]
-    plain = (lambda x: x / 2) if case.name == "truncate" else case.like.plain
+    plain = case.like.plain
+    if case.name == "truncate":
+        plain = partial(np.multiply, np.longdouble(programs.PUBLIC_FACTOR))
     exact = plain(*(_real(x, frac) for x in integers))
     errors = _errors(shares, exact)
     shapes = case.like.shapes(_rows_for(case.like, time_elements))
@@ -188,7 +191,7 @@ def _dealt(
     integers: list[npt.NDArray[Any]], types: list[FxpType]
 ) -> list[dict[str, Any]]:
     dealt = [deal(t.ring.reduce(x), t) for x, t in zip(integers, types, strict=True)]
-    return [programs.as_arrays([shares[rank] for shares in dealt]) for rank in range(3)]
+    return [as_arrays([shares[rank] for shares in dealt]) for rank in range(3)]
 
 
 def _real(integers: npt.NDArray[Any], frac: int) -> Exact:

@@ -8,7 +8,16 @@ from ditto.engine.config import LinkConfig, PartyAddress, TlsFiles
 from ditto.engine.region import Region, compile_region
 from ditto.engine.runtime import FXP_FRAC, Runtimes
 from ditto.engine.session import LinkedSession, Session, open_session
-from ditto.engine.trio import NAMES, Outcome, ProcessTrio, Reply, ThreadTrio, Trio
+from ditto.engine.trio import (
+    NAMES,
+    Outcome,
+    ProcessTrio,
+    Reply,
+    ThreadTrio,
+    Trio,
+    as_arrays,
+    from_arrays,
+)
 from ditto.engine.values import Public, Value
 
 __all__ = [
@@ -28,6 +37,8 @@ __all__ = [
     "TlsFiles",
     "Trio",
     "Value",
+    "as_arrays",
     "compile_region",
+    "from_arrays",
     "open_session",
 ]

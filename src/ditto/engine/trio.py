@@ -28,9 +28,10 @@ from ditto.engine.config import LinkConfig, PartyAddress
 from ditto.engine.frames import Arrays, Json, read_frame, write_frame
 from ditto.engine.session import Session, open_memory_session
 from ditto.engine.spu_link import MemoryMailbox, Wires
-from ditto.errors import DittoError, PeerError
+from ditto.errors import DittoError, PeerError, SetupError
+from ditto.fixedpoint import FxpType, Words
 from ditto.protocols import memory_channels
-from ditto.sharing import RANKS
+from ditto.sharing import RANKS, Shared
 
 Reply = tuple[Json, Arrays]
 PartyFunction = Callable[[Session, Json, Arrays], Reply]
@@ -38,6 +39,20 @@ Outcome = Reply | BaseException
 OnOutcome = Callable[[int, Outcome], None]
 
 NAMES = ("alice", "bob", "carol")
+
+
+def as_arrays(shares: Sequence[Shared]) -> dict[str, Words]:
+    """One party's operands, as a trio hands them over."""
+    firsts = {f"first{i}": x.first for i, x in enumerate(shares)}
+    return firsts | {f"second{i}": x.second for i, x in enumerate(shares)}
+
+
+def from_arrays(arrays: Arrays, types: Sequence[FxpType]) -> list[Shared]:
+    """The inverse of ``as_arrays``, at the party."""
+    return [
+        Shared(arrays[f"first{i}"], arrays[f"second{i}"], kind)
+        for i, kind in enumerate(types)
+    ]
 
 
 class Trio(ABC):
@@ -183,7 +198,7 @@ class ProcessTrio(Trio):
         on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
         """See Trio. The function must be importable by name."""
-        path = f"{function.__module__}:{function.__qualname__}"
+        path = f"{_importable(function)}:{function.__qualname__}"
         bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
         return self._ask(bodies, arrays or [{}] * 3, on_outcome)
 
@@ -254,6 +269,20 @@ def _together(
     for thread in threads:
         thread.join()
     return results
+
+
+def _importable(function: PartyFunction) -> str:
+    """The module of a function, also when it stands in the script being run."""
+    module = function.__module__
+    if module != "__main__":
+        return module
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None:
+        raise SetupError(
+            f"{function.__qualname__} is defined interactively; the parties' processes "
+            f"cannot import it. Put it into a module or a script."
+        )
+    return Path(script).stem
 
 
 def _each(parameters: Json | Sequence[Json] | None) -> Sequence[Json]:

@@ -1,0 +1,28 @@
+"""The examples run as the README says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(example: str) -> str:
+    command = [sys.executable, str(ROOT / "examples" / example)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_private_linear_layer() -> None:
+    said = run("01_private_linear_layer.py")
+    found = re.search(r"largest error (\S+), (\S+) MB", said)
+    assert found is not None, said
+    assert float(found.group(1)) < 0.01
+    assert float(found.group(2)) == round(128 * 768 * (2 * 32 + 32 + 3 * 14) / 8e6, 2)
+    assert (
+        f"{found.group(2)} MB between the parties" in (ROOT / "README.md").read_text()
+    )
