@@ -9,7 +9,7 @@ import numpy as np
 from ditto.engine import Session, compile_region
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, encode
-from ditto.protocols import multiply, share
+from ditto.protocols import multiply, reveal, share, square
 from ditto.sharing import Rank
 
 LOW = FxpType(bits=32, frac=12)
@@ -43,3 +43,33 @@ def stall(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arr
         time.sleep(parameters["seconds"])
     multiply(party, x, x, LOW)
     return {}, {}
+
+
+def square_many(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """A large tensor of P0's, squared; P0 says how wrong the result is."""
+    party, count = session.party, parameters["count"]
+    integers = np.arange(count, dtype=np.uint32) % np.uint32(1 << 14)
+    mine = integers if party.rank == Rank.P0 else None
+    x = share(party, mine, LOW, owner=Rank.P0, shape=(count,))
+    opened = reveal(party, square(party, x, LOW), to=Rank.P0)
+    if opened is None:
+        return {}, {}
+    exact = integers.astype(np.int64) ** 2
+    wrong = np.abs((opened.astype(np.int64) << LOW.frac) - exact).max()
+    return {"ulp": float(wrong) / 2**LOW.frac}, {}
+
+
+def many_steps(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """x -> x * 1 again and again; every step truncates and may err by one ulp."""
+    party, steps = session.party, parameters["steps"]
+    ones = encode(np.ones(32), LOW) if party.rank == Rank.P0 else None
+    one = x = share(party, ones, LOW, owner=Rank.P0, shape=(32,))
+    for _ in range(steps):
+        x = multiply(party, x, one, LOW)
+    opened = reveal(party, x)
+    assert opened is not None
+    return {"drift": float(np.abs(LOW.ring.signed(opened) - 2**LOW.frac).max())}, {}

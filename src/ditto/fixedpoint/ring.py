@@ -1,7 +1,6 @@
 """Integers modulo 2^bits, held in the smallest unsigned machine word."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,11 @@ from ditto.errors import FixedPointTypeError
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
 MAX_BITS = 64
+
+_DTYPES = [
+    np.dtype(f"uint{next(word for word in (8, 16, 32, 64) if word >= bits)}")
+    for bits in range(MAX_BITS + 1)
+]
 
 
 @dataclass(frozen=True)
@@ -31,16 +35,15 @@ class Ring:
                 f"A ring has 1 to {MAX_BITS} bits, got bits={self.bits}."
             )
 
-    @cached_property
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The smallest unsigned type with room for an element."""
-        word = next(w for w in (8, 16, 32, 64) if w >= self.bits)
-        return np.dtype(f"uint{word}")
+        return _DTYPES[self.bits]
 
-    @cached_property
+    @property
     def fills_word(self) -> bool:
         """Whether machine arithmetic is arithmetic of this ring."""
-        return self.dtype.itemsize * 8 == self.bits
+        return self.bits in (8, 16, 32, 64)
 
     def reduce(self, values: npt.NDArray[Any]) -> Words:
         """Integers of any machine type, modulo 2^bits."""

@@ -17,7 +17,14 @@ Source
 
 from ditto.fixedpoint import Ring
 from ditto.protocols.cost import Cost
-from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
+from ditto.protocols.party import (
+    Exchange,
+    Expected,
+    Field,
+    PairSteps,
+    Party,
+    Role,
+)
 from ditto.sharing import SharedBits, packed_size
 
 _BYTE = Ring(8)
@@ -27,7 +34,7 @@ def and_bits(party: Party, x: SharedBits, y: SharedBits) -> SharedBits:
     """Elementwise x AND y."""
     z = (x.first & (y.first ^ y.second)) ^ (x.second & y.first)
 
-    def instance(role: Role) -> Steps[Pair]:
+    def instance(role: Role) -> PairSteps:
         ahead = role.next.draw("g", z.size, _BYTE)
         behind = role.previous.draw("g", z.size, _BYTE)
         mine = z ^ ahead ^ behind

@@ -32,11 +32,10 @@ from ditto.protocols.party import (
     Exchange,
     Expected,
     Field,
-    Instance,
-    Pair,
+    PairInstance,
+    PairSteps,
     Party,
     Role,
-    Steps,
     run_in_parts,
 )
 from ditto.protocols.recast import (
@@ -144,8 +143,8 @@ def _finish(
         return reshare(party, ring.reduce(z), source)
     conversion = Conversion(source, to)
 
-    def instance_of(part: slice) -> Instance[Pair]:
-        def instance(role: Role) -> Steps[Pair]:
+    def instance_of(part: slice) -> PairInstance:
+        def instance(role: Role) -> PairSteps:
             local, n = flat[part], part.stop - part.start
             if role.rank == P1:
                 inbox = yield Exchange(

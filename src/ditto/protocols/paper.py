@@ -36,11 +36,10 @@ from ditto.protocols.party import (
     Exchange,
     Expected,
     Field,
-    Instance,
-    Pair,
+    PairInstance,
+    PairSteps,
     Party,
     Role,
-    Steps,
     run_in_parts,
 )
 from ditto.protocols.recast import P0, P1, P2, Conversion, lifted
@@ -57,13 +56,13 @@ def upcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:
     conversion = Conversion(x.type, to)
     first, second = x.first.reshape(-1), x.second.reshape(-1)
 
-    def instance_of(part: slice) -> Instance[Pair]:
+    def instance_of(part: slice) -> PairInstance:
         return lambda role: _upcast(role, first[part], second[part], conversion)
 
     return lifted(*run_in_parts(party, x.size, instance_of), conversion, x.shape)
 
 
-def _upcast(role: Role, first: Words, second: Words, c: Conversion) -> Steps[Pair]:
+def _upcast(role: Role, first: Words, second: Words, c: Conversion) -> PairSteps:
     n, low, high = first.size, c.source.ring, c.target.ring
     if role.rank == P2:
         r = role.own.draw("r", n, low)

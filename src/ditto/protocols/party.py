@@ -21,7 +21,7 @@ import numpy as np
 
 from ditto.fixedpoint import Words
 from ditto.protocols.channel import Channel
-from ditto.sharing import RANKS, Masks, Rank, Stream, pack, packed_size, unpack
+from ditto.sharing import Masks, Rank, Stream, pack, packed_size, unpack
 from ditto.sharing.packing import Bytes
 
 T = TypeVar("T")
@@ -134,30 +134,26 @@ class Party:
         running: dict[int, tuple[Steps[Any], int]],
         tag: int,
     ) -> dict[int, Inbox | None]:
-        for peer in RANKS:
-            parts: list[Bytes] = []
-            for i, exchange in exchanges.items():
-                fields = exchange.send.get(peer.rotated(-running[i][1]), ())
-                parts += [pack(item.values, item.width) for item in fields]
-            if parts:
-                self.channel.send(peer, parts, tag=tag)
+        outgoing: dict[Rank, list[Bytes]] = {}
+        due: dict[Rank, list[tuple[int, Rank, Expected]]] = {}
+        for i, exchange in exchanges.items():
+            rotation = running[i][1]
+            for role, fields in exchange.send.items():
+                parts = [pack(item.values, item.width) for item in fields]
+                outgoing.setdefault(role.rotated(rotation), []).extend(parts)
+            for role, items in exchange.receive.items():
+                expected = [(i, role, item) for item in items]
+                due.setdefault(role.rotated(rotation), []).extend(expected)
+        for peer, parts in outgoing.items():
+            self.channel.send(peer, parts, tag=tag)
         inboxes: dict[int, Inbox] = {i: {} for i in exchanges}
-        for peer in RANKS:
-            due = [
-                (i, peer.rotated(-running[i][1]), item)
-                for i, exchange in exchanges.items()
-                for item in exchange.receive.get(peer.rotated(-running[i][1]), ())
-            ]
-            if not due:
-                continue
-            sizes = [packed_size(item.count, item.width) for *_, item in due]
+        for peer, expected in due.items():
+            sizes = [packed_size(item.count, item.width) for *_, item in expected]
             message = self.channel.receive(peer, size=sum(sizes), tag=tag)
             cursor = 0
-            for (i, role, item), size in zip(due, sizes, strict=True):
-                data = message[cursor : cursor + size]
-                inboxes[i].setdefault(role, []).append(
-                    unpack(data, item.count, item.width)
-                )
+            for (i, role, item), size in zip(expected, sizes, strict=True):
+                values = unpack(message[cursor : cursor + size], item.count, item.width)
+                inboxes[i].setdefault(role, []).append(values)
                 cursor += size
         return dict(inboxes)
 
@@ -175,10 +171,12 @@ def part_sizes(count: int) -> list[int]:
 
 Pair = tuple[Words, Words]
 """The two flat shares a role holds."""
+PairSteps = Steps[Pair]
+PairInstance = Instance[Pair]
 
 
 def run_in_parts(
-    party: Party, count: int, instance_of: Callable[[slice], Instance[Pair]]
+    party: Party, count: int, instance_of: Callable[[slice], PairInstance]
 ) -> Pair:
     """A protocol on flat tensors of ``count`` elements, in parts when it is large."""
     sizes = part_sizes(count)

@@ -47,7 +47,6 @@ Source
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -59,11 +58,10 @@ from ditto.protocols.party import (
     Exchange,
     Expected,
     Field,
-    Instance,
-    Pair,
+    PairInstance,
+    PairSteps,
     Party,
     Role,
-    Steps,
     run_in_parts,
 )
 from ditto.sharing import Rank, Shared
@@ -107,12 +105,12 @@ class Conversion:
         """Whether shifting the shares where they are is enough."""
         return self.carry_width == 0 and self.target.bits < self.source.bits
 
-    @cached_property
+    @property
     def bias(self) -> int:
         """What makes every legal value positive."""
         return 1 << (self.source.bits - 2)
 
-    @cached_property
+    @property
     def constant(self) -> int:
         """The public summand of step 1."""
         t, bits = self.cut, self.source.bits
@@ -130,8 +128,8 @@ def recast(party: Party, x: Shared, to: FxpType, *, rounds: Rounds = 2) -> Share
         return _shift_shares(party.rank, x, conversion)
     first, second = x.first.reshape(-1), x.second.reshape(-1)
 
-    def instance_of(part: slice) -> Instance[Pair]:
-        def instance(role: Role) -> Steps[Pair]:
+    def instance_of(part: slice) -> PairInstance:
+        def instance(role: Role) -> PairSteps:
             mine, other = first[part], second[part]
             if role.rank == P1:
                 s = x.ring.reduce(mine + other)
@@ -167,14 +165,14 @@ def convert_rounds(rounds: Rounds) -> int:
 
 def convert(
     role: Role, summand: Words, conversion: Conversion, rounds: Rounds
-) -> Steps[Pair]:
+) -> PairSteps:
     """Steps 1 to 3: ``summand`` is s at P1 and a at P0 and P2, flat."""
     if rounds == 2:
         return _convert_in_two(role, summand, conversion)
     return _convert_in_one(role, summand, conversion)
 
 
-def _convert_in_two(role: Role, summand: Words, c: Conversion) -> Steps[Pair]:
+def _convert_in_two(role: Role, summand: Words, c: Conversion) -> PairSteps:
     n, k, ring, small = summand.size, c.carry_width, c.target.ring, _carry_ring(c)
     shifted = _shift_right(summand, c)
     bit = _top_bit_clear(summand, c)
@@ -206,7 +204,7 @@ def _convert_in_two(role: Role, summand: Words, c: Conversion) -> Steps[Pair]:
     return _add_carry(s2, d2, c), y0
 
 
-def _convert_in_one(role: Role, summand: Words, c: Conversion) -> Steps[Pair]:
+def _convert_in_one(role: Role, summand: Words, c: Conversion) -> PairSteps:
     n, k, ring, small = summand.size, c.carry_width, c.target.ring, _carry_ring(c)
     shifted = _shift_right(summand, c)
     bit = _top_bit_clear(summand, c)

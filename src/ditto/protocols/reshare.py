@@ -18,7 +18,14 @@ Source
 
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols.cost import Cost
-from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
+from ditto.protocols.party import (
+    Exchange,
+    Expected,
+    Field,
+    PairSteps,
+    Party,
+    Role,
+)
 from ditto.sharing import Shared, packed_size
 
 
@@ -26,7 +33,7 @@ def reshare(party: Party, z: Words, type: FxpType) -> Shared:  # noqa: A002
     """Replicated shares of the sum of the parties' ``z``."""
     ring, flat = type.ring, z.reshape(-1)
 
-    def instance(role: Role) -> Steps[Pair]:
+    def instance(role: Role) -> PairSteps:
         ahead = role.next.draw("g", flat.size, ring)
         behind = role.previous.draw("g", flat.size, ring)
         mine = ring.reduce(flat + ahead - behind)

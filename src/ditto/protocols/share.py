@@ -21,7 +21,14 @@ from math import prod
 
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols.cost import Cost
-from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
+from ditto.protocols.party import (
+    Exchange,
+    Expected,
+    Field,
+    PairSteps,
+    Party,
+    Role,
+)
 from ditto.sharing import Rank, Shared, packed_size
 
 
@@ -38,7 +45,7 @@ def share(
     if (integers is None) == (party.rank == owner):
         raise ValueError("The owner passes the integers, the others pass None.")
 
-    def instance(role: Role) -> Steps[Pair]:  # roles: the owner is P0
+    def instance(role: Role) -> PairSteps:  # roles: the owner is P0
         if integers is not None:
             x0 = role.previous.draw("x0", n, ring)
             x1 = role.next.draw("x1", n, ring)

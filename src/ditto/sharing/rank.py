@@ -13,16 +13,16 @@ class Rank(IntEnum):
     @property
     def next(self) -> "Rank":
         """The party that holds this one's second share as its first."""
-        return Rank((self + 1) % 3)
+        return RANKS[(self + 1) % 3]
 
     @property
     def previous(self) -> "Rank":
         """The party that holds this one's first share as its second."""
-        return Rank((self + 2) % 3)
+        return RANKS[(self + 2) % 3]
 
     def rotated(self, turns: int) -> "Rank":
         """The party ``turns`` places further on."""
-        return Rank((self + turns) % 3)
+        return RANKS[(self + turns) % 3]
 
 
 RANKS = (Rank.P0, Rank.P1, Rank.P2)
