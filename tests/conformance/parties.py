@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from ditto.bench.programs import ROWS, row_operands
 from ditto.engine import Session, from_arrays
 from ditto.engine.frames import Arrays, Json
+from ditto.errors import MaskReuseError
 from ditto.fixedpoint import FxpType, Words
-from ditto.protocols import PROTOCOLS, and_bits, reveal, reveal_to_client, share
+from ditto.protocols import and_bits, reveal, reveal_to_client, share
+from ditto.protocols.forms import Owned
 from ditto.protocols.party import Exchange, Inbox, Party, Role, Steps
 from ditto.sharing import Masks, Rank, SharedBits
-
-ROWS = {row.key: row for row in PROTOCOLS}
 
 
 class Meter:
@@ -26,14 +27,6 @@ class Meter:
         after = self._channel.traffic()
         sent = [a - b for a, b in zip(after.sent, self._before.sent, strict=True)]
         return {"bytes": sum(sent), "sent": sent, "rounds": after.rounds}
-
-
-def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
-    row = ROWS[parameters["key"]]
-    meter = Meter(session.party)
-    result = row.run(session.party, *from_arrays(arrays, row.operands))
-    assert result.type == row.result
-    return meter.read(), {"first": result.first, "second": result.second}
 
 
 def run_share(
@@ -132,15 +125,32 @@ def record_view(
     """One run; returns every number this party saw, and which role it played."""
     row = ROWS[parameters["key"]]
     recorder = Recorder(session.party)
-    given = from_arrays(arrays, row.operands)
+    given = row_operands(row, arrays)
     for i, operand in enumerate(given):
+        if isinstance(operand, Owned):
+            continue
+        width = 8 if isinstance(operand, SharedBits) else operand.type.bits
         for side in ("first", "second"):
             values = getattr(operand, side).reshape(-1)
-            recorder.view.append(
-                (f"{side} share of operand {i}", operand.type.bits, values)
-            )
+            recorder.view.append((f"{side} share of operand {i}", width, values))
     row.run(recorder, *given)
     names = [(name, width) for name, width, _ in recorder.view]
     values = {str(i): np.asarray(v) for i, (*_, v) in enumerate(recorder.view)}
     role = recorder.role if hasattr(recorder, "role") else session.party.rank
     return {"role": int(role), "view": names}, values
+
+
+def replay_a_step(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """Run a row, turn the step counter back, and try to run it again."""
+    row, party = ROWS[parameters["key"]], session.party
+    given = row_operands(row, arrays)
+    row.run(party, *given)
+    party._step -= 1
+    try:
+        row.run(party, *given)
+    except MaskReuseError as refused:
+        party._step += 1
+        return {"refused": str(refused)}, {}
+    return {}, {}

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ditto.engine import ThreadTrio, Trio, as_arrays
-from ditto.fixedpoint import FxpType
+from ditto.bench import programs
+from ditto.bench.programs import row_arrays
+from ditto.engine import ThreadTrio, Trio
 from ditto.protocols import PROTOCOLS, Protocol
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
-from ditto.sharing import Rank, Shared, deal
+from ditto.sharing import Rank, Shared
 
-from . import parties
 from .parties import record_view
 from .statistics import View, leaks
 
@@ -29,13 +29,11 @@ def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[tuple[int, int]
     gathered: dict[tuple[int, int], dict] = defaultdict(lambda: defaultdict(list))
     widths: dict[str, int] = {}
     for _ in range(RUNS):
-        dealt = [
-            deal(t.ring.reduce(np.full(shape, secret)), t)
-            for secret, shape, t in zip(
-                secrets, row.shapes(1000), row.operands, strict=True
-            )
+        plain = [
+            np.full(shape, x)
+            for x, shape in zip(secrets, row.shapes(1000), strict=True)
         ]
-        arrays = [as_arrays([shares[rank] for shares in dealt]) for rank in range(3)]
+        arrays = row_arrays(row, plain)
         replies = trio.call(record_view, {"key": row.key}, arrays)
         for rank, (seen, values) in enumerate(replies):
             for i, (name, width) in enumerate(seen["view"]):
@@ -49,7 +47,7 @@ def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[tuple[int, int]
 
 @pytest.mark.parametrize("row", ROWS)
 def test_views_reveal_nothing(trio: Trio, row: Protocol) -> None:
-    low, high = 1 - row.operand_limit, row.operand_limit - 1
+    low, high = row.domain
     seen = views(trio, row, [low] * len(row.operands))
     other = views(trio, row, [high] * len(row.operands))
     assert seen.keys() == other.keys()
@@ -76,10 +74,9 @@ def _leaky(party: Party, x: Shared) -> Shared:
 
 
 def test_the_statistic_finds_a_reused_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = FxpType(32, 12)
-    honest = next(row for row in PROTOCOLS if row.operands == (kind,))
+    honest = next(row for row in PROTOCOLS if row.name == "negate")
     row = replace(honest, name="leaky", run=_leaky, shapes=lambda m: ((m, 5),))
-    monkeypatch.setitem(parties.ROWS, row.key, row)
+    monkeypatch.setitem(programs.ROWS, row.key, row)
     with ThreadTrio() as trio:
         seen = views(trio, row, [5])
         other = views(trio, row, [-5])

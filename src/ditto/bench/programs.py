@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,7 +19,18 @@ from ditto.engine import (
 )
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, decode
-from ditto.protocols import PROTOCOLS, Party, matmul, reveal, share
+from ditto.protocols import (
+    PROTOCOLS,
+    Party,
+    Protocol,
+    client_bytes,
+    give_back,
+    hand_out,
+    matmul,
+    reveal,
+    share,
+    take_in,
+)
 from ditto.sharing import Rank, Shared, Stream
 
 ROWS = {row.key: row for row in PROTOCOLS}
@@ -64,14 +75,10 @@ def spu_region(name: str, shapes: list[list[int]], bits: int) -> Region:
     )
 
 
-def time_row(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+def time_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
     """Seconds of a registry row: the median of several runs after a warm-up."""
-    row = ROWS[parameters["key"]]
-    party = session.party
-    operands = [
-        random_shared(party, shape, t, row.operand_limit)
-        for shape, t in zip(row.shapes(parameters["rows"]), row.operands, strict=True)
-    ]
+    row, party = ROWS[parameters["key"]], session.party
+    operands = row_operands(row, arrays)
     seconds = [
         _timed(lambda: row.run(party, *operands)) for _ in range(parameters["repeat"])
     ]
@@ -160,15 +167,52 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
-    """A registry row once, on given shares: for its result and its traffic."""
+    """A registry row once, on what ``row_arrays`` dealt: its result and its traffic."""
     row, channel = ROWS[parameters["key"]], session.party.channel
-    operands = from_arrays(arrays, row.operands)
+    operands = row_operands(row, arrays)
     channel.restart_clock()
-    before = channel.traffic().bytes
+    before = channel.traffic()
     result = row.run(session.party, *operands)
     after = channel.traffic()
-    traffic = {"bytes": after.bytes - before, "rounds": after.rounds}
-    return traffic, {"first": result.first, "second": result.second}
+    sent = [a - b for a, b in zip(after.sent, before.sent, strict=True)]
+    to_client = client_bytes(row.gives, result, row.result)
+    return {
+        "sent": sent,
+        "bytes": sum(sent) + to_client,
+        "rounds": max(after.rounds, int(to_client > 0)),
+    }, give_back(result)
+
+
+def row_arrays(row: Protocol, integers: Sequence[Any]) -> list[Arrays]:
+    """Plain operands of a row, dealt: the arrays of each party."""
+    dealt = [
+        hand_out(row.takes, x, kind)
+        for x, kind in zip(integers, row.operands, strict=True)
+    ]
+    return [
+        {
+            f"{i}.{name}": a
+            for i, held in enumerate(dealt)
+            for name, a in held[r].items()
+        }
+        for r in range(3)
+    ]
+
+
+def row_operands(row: Protocol, arrays: Arrays) -> list[Any]:
+    """A party's operands, from its part of ``row_arrays``."""
+    return [
+        take_in(
+            row.takes,
+            {
+                name.partition(".")[2]: a
+                for name, a in arrays.items()
+                if name.startswith(f"{i}.")
+            },
+            kind,
+        )
+        for i, kind in enumerate(row.operands)
+    ]
 
 
 def check_native(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ditto.bench import programs
 from ditto.engine import FXP_FRAC, ProcessTrio, ThreadTrio, as_arrays
 from ditto.fixedpoint import FxpType
-from ditto.protocols import PROTOCOLS, Protocol
-from ditto.sharing import Shared, combine, deal
+from ditto.protocols import PROTOCOLS, Form, Protocol, gather
+from ditto.sharing import deal
 
 Exact = npt.NDArray[np.longdouble]
 Progress = Callable[[str, int, int], None]
@@ -93,6 +93,13 @@ def _rows_for(row: Protocol, elements: int) -> int:
     return -(-elements // per_row)
 
 
+def _random(row: Protocol, elements: int) -> list[npt.NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    low, high = row.domain
+    shapes = row.shapes(_rows_for(row, elements))
+    return [rng.integers(low, high, shape, endpoint=True) for shape in shapes]
+
+
 def _measure(
     row: Protocol,
     threads: ThreadTrio,
@@ -101,21 +108,19 @@ def _measure(
     time_elements: int,
     repeat: int,
 ) -> Measurement:
-    rng = np.random.default_rng(0)
-    limit = row.operand_limit
-    rows = _rows_for(row, error_elements)
-    integers = [rng.integers(1 - limit, limit, shape) for shape in row.shapes(rows)]
-    arrays = _dealt(integers, list(row.operands))
+    integers = _random(row, error_elements)
+    arrays = programs.row_arrays(row, integers)
     replies = threads.call(programs.run_row, {"key": row.key}, arrays)
-    shares = [Shared(out["first"], out["second"], row.result) for _, out in replies]
+    got = gather(row.gives, [out for _, out in replies], row.result)
     exact = row.plain(
         *(_real(x, t.frac) for x, t in zip(integers, row.operands, strict=True))
     )
-    errors = _errors(shares, exact)
+    errors = _errors(got, exact, row.result)
     count = exact.size
     timing = processes.call(
         programs.time_row,
-        {"key": row.key, "rows": _rows_for(row, time_elements), "repeat": repeat},
+        {"key": row.key, "repeat": repeat},
+        programs.row_arrays(row, _random(row, time_elements)),
     )
     return Measurement(
         protocol=row.name,
@@ -157,12 +162,12 @@ def _measure_spu(
         {"name": case.name, "bits": case.bits, "frac": frac},
         arrays,
     )
-    shares = [Shared(out["first"], out["second"], kind) for _, out in replies]
+    got = gather(Form.SHARES, [out for _, out in replies], kind)
     plain = case.like.plain
     if case.name == "truncate":
         plain = partial(np.multiply, np.longdouble(programs.PUBLIC_FACTOR))
     exact = plain(*(_real(x, frac) for x in integers))
-    errors = _errors(shares, exact)
+    errors = _errors(got, exact, kind)
     shapes = case.like.shapes(_rows_for(case.like, time_elements))
     timing = processes.call(
         programs.time_spu,
@@ -200,8 +205,9 @@ def _real(integers: npt.NDArray[Any], frac: int) -> Exact:
     return result
 
 
-def _errors(shares: list[Shared], exact: npt.NDArray[Any]) -> Exact:
-    result = shares[0].type
-    got = result.ring.signed(combine(shares)).astype(np.longdouble)
-    errors: Exact = got - np.ldexp(exact.astype(np.longdouble), result.frac)
+def _errors(
+    got: npt.NDArray[np.int64], exact: npt.NDArray[Any], kind: FxpType
+) -> Exact:
+    scaled = np.ldexp(exact.astype(np.longdouble), kind.frac)
+    errors: Exact = got.astype(np.longdouble) - scaled
     return errors

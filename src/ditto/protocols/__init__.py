@@ -1,12 +1,20 @@
 """Protocols on replicated shares, the channel they talk over, and their one registry.
 
 In topological order: channel, memory, party, cost, session; linear, share, reveal,
-reshare, boolean, recast, kernels, multiply, paper; registry.
+reshare, boolean, recast, kernels, multiply, paper; forms, registry.
 """
 
 from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.channel import Channel, Traffic
 from ditto.protocols.cost import FREE, Cost
+from ditto.protocols.forms import (
+    Form,
+    client_bytes,
+    gather,
+    give_back,
+    hand_out,
+    take_in,
+)
 from ditto.protocols.linear import (
     add,
     add_public,
@@ -50,6 +58,7 @@ __all__ = [
     "Channel",
     "Cost",
     "Error",
+    "Form",
     "MemoryChannel",
     "Party",
     "Protocol",
@@ -62,9 +71,13 @@ __all__ = [
     "align",
     "and_bits",
     "and_bits_cost",
+    "client_bytes",
     "concatenate",
     "downcast_paper",
     "einsum",
+    "gather",
+    "give_back",
+    "hand_out",
     "invert_bits",
     "lift",
     "matmul",
@@ -90,5 +103,6 @@ __all__ = [
     "subtract",
     "sum_of_squares",
     "sum_over",
+    "take_in",
     "upcast_paper",
 ]

@@ -15,8 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.fixedpoint import FxpType
+from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.cost import FREE, Cost
-from ditto.protocols.linear import add, add_public, negate, subtract, sum_over
+from ditto.protocols.forms import OWNER, Form
+from ditto.protocols.linear import (
+    add,
+    add_public,
+    invert_bits,
+    negate,
+    subtract,
+    sum_over,
+)
 from ditto.protocols.multiply import (
     einsum,
     matmul,
@@ -34,7 +43,14 @@ from ditto.protocols.paper import (
 )
 from ditto.protocols.party import Party
 from ditto.protocols.recast import Rounds, recast, recast_cost
-from ditto.sharing import Shared
+from ditto.protocols.reveal import (
+    reveal,
+    reveal_cost,
+    reveal_to_client,
+    reveal_to_client_cost,
+)
+from ditto.protocols.share import share, share_cost
+from ditto.sharing import Rank, Shared, SharedBits
 
 Variant = Literal["ours", "ours-one-round", "paper"]
 Reals = npt.NDArray[np.float64]
@@ -67,8 +83,8 @@ class Protocol:
     """The type in which the result must fit before it is recast."""
     shapes: Callable[[int], tuple[Shape, ...]]
     """Shapes of operands that go together, growing with their leading dimension."""
-    run: Callable[..., Shared]
-    """run(party, *operands) -> Shared."""
+    run: Callable[..., Any]
+    """run(party, *operands), in the forms below."""
     plain: Callable[..., Reals]
     """The exact result on reals; a recast's is not rounded."""
     cost: Callable[..., Cost]
@@ -78,6 +94,8 @@ class Protocol:
     """Summands of one result element, for operands of these shapes."""
     degree: int = 1
     """2 for a product of operands, 1 for a linear map."""
+    takes: Form = Form.SHARES
+    gives: Form = Form.SHARES
 
     @property
     def key(self) -> str:
@@ -86,8 +104,14 @@ class Protocol:
         return " ".join(part for part in (self.name, self.variant, given) if part)
 
     @property
-    def operand_limit(self) -> int:
-        """Integers |x| < this fit as operands, and so do all their results."""
+    def domain(self) -> tuple[int, int]:
+        """Smallest and largest integers for which operands and results fit."""
+        if self.takes == Form.BITS:
+            return 0, 1
+        return 1 - self._operand_limit, self._operand_limit - 1
+
+    @property
+    def _operand_limit(self) -> int:
         spare = self.holds.frac - self.result.frac
         room = self.result.limit << spare if spare >= 0 else self.result.limit >> -spare
         each = min(self.holds.limit, room) // self.terms
@@ -126,6 +150,10 @@ def _recast_row(name: str, source: FxpType, to: FxpType, rounds: Rounds) -> Prot
         cost=lambda shape: recast_cost(prod(shape), source, to, rounds),
         error=_recast_error(source, to),
     )
+
+
+def _plain_xor(x: Reals, y: Reals) -> Reals:
+    return x + y - 2 * x * y
 
 
 def _one_matrix(rows: int) -> tuple[Shape, ...]:
@@ -255,6 +283,92 @@ def _paper_rows() -> list[Protocol]:
     ]
 
 
+def _end_row(
+    name: str,
+    formula: str,
+    run: Callable[..., Any],
+    cost: Callable[[int, FxpType], Cost],
+    *,
+    takes: Form = Form.SHARES,
+    gives: Form = Form.SHARES,
+    **parameters: Any,
+) -> Protocol:
+    """A row whose tensor is not in shares at one end."""
+    kind = fxp(32, 12)
+    return Protocol(
+        name=name,
+        variant="ours",
+        parameters=parameters,
+        formula=formula,
+        operands=(kind,),
+        result=kind,
+        holds=kind,
+        shapes=_one_matrix,
+        run=run,
+        plain=lambda x: x,
+        cost=lambda shape: cost(prod(shape), kind),
+        takes=takes,
+        gives=gives,
+    )
+
+
+def _ends() -> list[Protocol]:
+    return [
+        _end_row(
+            "share",
+            "2l",
+            lambda party, x: share(
+                party, x.integers, x.type, owner=OWNER, shape=x.shape
+            ),
+            share_cost,
+            takes=Form.OWNED,
+        ),
+        _end_row(
+            "reveal",
+            "l",
+            lambda party, x: reveal(party, x, to=Rank.P1),
+            partial(reveal_cost, to=Rank.P1),
+            gives=Form.OPENED,
+            to="one party",
+        ),
+        _end_row("reveal", "3l", reveal, reveal_cost, gives=Form.OPENED, to="all"),
+        _end_row(
+            "reveal",
+            "3l",
+            reveal_to_client,
+            reveal_to_client_cost,
+            gives=Form.SUMMANDS,
+            to="client",
+        ),
+    ]
+
+
+def _bit_row(
+    name: str,
+    formula: str,
+    run: Callable[..., SharedBits],
+    plain: Callable[..., Reals],
+    cost: Callable[[int], Cost],
+    operands: int = 2,
+) -> Protocol:
+    bit = fxp(2, 0)  # a bit, as a plain integer
+    return Protocol(
+        name=name,
+        variant="ours",
+        parameters={},
+        formula=formula,
+        operands=(bit,) * operands,
+        result=bit,
+        holds=bit,
+        shapes=_two_matrices if operands == 2 else _one_matrix,
+        run=run,
+        plain=plain,
+        cost=lambda shape, *_: cost(prod(shape)),
+        takes=Form.BITS,
+        gives=Form.BITS,
+    )
+
+
 def _rows() -> list[Protocol]:
     both: tuple[Rounds, Rounds] = (2, 1)
     recasts = [
@@ -273,6 +387,17 @@ def _rows() -> list[Protocol]:
         for operand, to in ((low, low), (high, high), (low, high))
     ]
     return [
+        *_ends(),
+        _bit_row("and", "3", and_bits, np.multiply, and_bits_cost),
+        _bit_row("xor", "0", lambda _, x, y: x ^ y, _plain_xor, lambda _: FREE),
+        _bit_row(
+            "not",
+            "0",
+            lambda party, x: invert_bits(party.rank, x),
+            lambda x: 1 - x,
+            lambda _: FREE,
+            operands=1,
+        ),
         _linear_row("add", lambda _, x, y: add(x, y), np.add, 2),
         _linear_row("subtract", lambda _, x, y: subtract(x, y), np.subtract, 2),
         _linear_row("negate", lambda _, x: negate(x), np.negative, 1),
@@ -301,5 +426,4 @@ def _rows() -> list[Protocol]:
 
 
 PROTOCOLS: tuple[Protocol, ...] = tuple(_rows())
-"""Protocols from shares to shares. Those with another form at one end (share, reveal,
-reveal to the client, AND of bits) have suites of their own beside this table's."""
+"""All protocols."""
