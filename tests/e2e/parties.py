@@ -5,8 +5,9 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ditto.engine import Session, compile_region
+from ditto.engine import LinkedSession, Session, compile_region
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, encode
 from ditto.protocols import multiply, reveal, share, square
@@ -73,3 +74,51 @@ def many_steps(
     opened = reveal(party, x)
     assert opened is not None
     return {"drift": float(np.abs(LOW.ring.signed(opened) - 2**LOW.frac).max())}, {}
+
+
+def tamper(
+    session: LinkedSession, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """P1 sends P0 a message that somebody changed on the way."""
+    links, rank = session._links, session.party.rank
+    if rank == Rank.P1:
+        sealing = links._seals[Rank.P0]
+        links._seals[Rank.P0] = (AESGCM(bytes(16)), sealing[1])
+        links.post(Rank.P0, b"forged", [b"shares"])
+        links._seals[Rank.P0] = sealing
+    if rank == Rank.P0:
+        links.fetch(Rank.P1, b"forged")
+    return {}, {}
+
+
+def wire_bytes(
+    session: LinkedSession, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """What P0's native link carries when P1 sends it a known text."""
+    links, rank = session._links, session.party.rank
+    if rank == Rank.P1:
+        links.post(Rank.P0, b"known", [parameters["text"].encode()])
+    if rank != Rank.P0:
+        return {}, {}
+    with links._changed:
+        links._changed.wait_for(lambda: (Rank.P1, b"known") in links._mail, 10)
+        _, sealed = links._mail[Rank.P1, b"known"]
+    opened = links.fetch(Rank.P1, b"known")
+    return {"opened": bytes(opened).decode(), "sealed": bytes(sealed).hex()}, {}
+
+
+def leave_early(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """P2 is done and leaves; P1 takes its time; P0 waits for P1."""
+    party = session.party
+    ones = encode(np.ones(10), LOW) if party.rank == Rank.P1 else None
+    x = share(party, ones, LOW, owner=Rank.P1, shape=(10,))
+    if party.rank == Rank.P2:
+        session.close()
+        session.close()  # once more does no harm
+        return {}, {}
+    if party.rank == Rank.P1:
+        time.sleep(parameters["seconds"])
+    reveal(party, x, to=Rank.P0)
+    return {}, {}

@@ -1,6 +1,7 @@
 """Who may speak for a party: certificates, and the proof made with them."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from ditto.engine.certificates import CertificateProver, make_local_certificates
 from ditto.errors import PeerIdentityError, SetupError
-from ditto.protocols import memory_channels, open_party
+from ditto.protocols import agree, memory_channels
 from ditto.sharing import RANKS, Rank
 
 NAMES = ("alice", "bob", "carol")
@@ -69,6 +70,14 @@ def test_a_flipped_byte_is_refused(
             provers[0].check(Rank.P1, b"statement", bytes(proof))
 
 
+def run_as_threads(join: Callable[[Rank], None]) -> None:
+    threads = [threading.Thread(target=join, args=(rank,)) for rank in RANKS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_the_session_refuses_a_party_with_anothers_certificate(
     provers: list[CertificateProver],
 ) -> None:
@@ -78,20 +87,47 @@ def test_the_session_refuses_a_party_with_anothers_certificate(
 
     def join(rank: Rank) -> None:
         try:
-            outcomes[rank] = open_party(
-                channels[rank], session=b"s", prover=impostors[rank]
-            )
+            outcomes[rank] = agree(channels[rank], session=b"s", prover=impostors[rank])
         except PeerIdentityError as error:
             outcomes[rank] = error
 
-    threads = [threading.Thread(target=join, args=(rank,)) for rank in RANKS]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_as_threads(join)
     for rank in (0, 2):
         assert isinstance(outcomes[rank], PeerIdentityError)
         assert outcomes[rank].peer == "bob"
+
+
+def test_another_session_is_told() -> None:
+    channels = memory_channels(timeout=5, names=NAMES)
+    sessions = [b"today", b"yesterday", b"today"]
+    outcomes: list = [None] * 3
+
+    def join(rank: Rank) -> None:
+        try:
+            outcomes[rank] = agree(channels[rank], session=sessions[rank])
+        except SetupError as error:
+            outcomes[rank] = error
+
+    run_as_threads(join)
+    assert all(isinstance(outcome, SetupError) for outcome in outcomes)
+    assert "bob is in another session" in str(outcomes[0])
+
+
+def test_pairs_agree_and_the_third_does_not_know() -> None:
+    channels = memory_channels(timeout=5, names=NAMES)
+    agreed: list = [None] * 3
+
+    def join(rank: Rank) -> None:
+        agreed[rank] = agree(channels[rank], session=b"s")
+
+    run_as_threads(join)
+    keys = [agreement.link_keys() for agreement in agreed]
+    for a in RANKS:
+        for b in RANKS:
+            if a != b:
+                assert keys[a][b][0] == keys[b][a][1]
+    directions = {key for mine in keys for pair in mine.values() for key in pair}
+    assert len(directions) == 6
 
 
 def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:

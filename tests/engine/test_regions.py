@@ -20,7 +20,7 @@ def arguments(*shapes: tuple[int, ...], dtype: object = jnp.float32) -> list:
     return [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def trio():
     with ThreadTrio() as parties:
         yield parties

@@ -164,5 +164,6 @@ def _certificate(
 
 
 def _write(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

@@ -1,5 +1,6 @@
 """Opening SPU's brpc links between three processes, with or without TLS."""
 
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -19,7 +20,7 @@ def connect(config: LinkConfig) -> Any:
     """The native link, connected to both peers."""
     native = libspu()
     desc = native.link.Desc()
-    desc.id = config.session
+    desc.id = "ditto"  # whether the sessions are one is found out above the link
     for party in config.parties:
         desc.add_party(party.name, party.host)
     desc.recv_timeout_ms = int(config.timeout * 1000)
@@ -52,7 +53,7 @@ def _within(config: LinkConfig, open_link: Callable[[], Any]) -> Any:
     def attempt() -> None:
         try:
             outcome.append(open_link())
-        except RuntimeError as failure:
+        except Exception as failure:
             outcome.append(failure)
 
     thread = threading.Thread(target=attempt, name="ditto-connect", daemon=True)
@@ -60,7 +61,9 @@ def _within(config: LinkConfig, open_link: Callable[[], Any]) -> Any:
     thread.join(config.connect_timeout)
     if not outcome:
         raise _absence(config)
-    if isinstance(outcome[0], RuntimeError):
+    if isinstance(outcome[0], Exception):
+        if re.search(r"connect_\d", str(outcome[0])):  # heard nothing from a peer
+            raise _absence(config)
         mine = config.parties[config.rank]
         raise SetupError(
             f"{mine.name} could not open its link at {mine.host}: another program may "
@@ -73,7 +76,7 @@ def _absence(config: LinkConfig) -> DittoError:
     waited = f"{config.connect_timeout:g} s"
     for peer in peers_of(config.rank):
         address = config.parties[peer]
-        if not _answers(address.host):
+        if not answers(address.host):
             return PeerLostError(
                 f"{address.name} did not answer at {address.host} within {waited}. "
                 f"Check that it runs, that the address is right, and that no firewall "
@@ -83,14 +86,15 @@ def _absence(config: LinkConfig) -> DittoError:
     return SetupError(
         f"Both peers answer on their ports, but the links did not come up within "
         f"{waited}. Check that all three parties use TLS or none does, trust the same "
-        f"authority, and have the same session and the same order of parties."
+        f"authority, list the parties in the same order, and can all reach each other."
     )
 
 
-def _answers(host: str) -> bool:
+def answers(host: str) -> bool:
+    """Whether anybody listens at an address."""
     name, _, port = host.rpartition(":")
     try:
         socket.create_connection((name, int(port)), timeout=2).close()
-    except OSError:
+    except (OSError, OverflowError):
         return False
     return True

@@ -32,6 +32,9 @@ def write_frame(
     stream: BinaryIO, body: Json, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> None:
     """Write one frame and flush it."""
+    for name, array in arrays.items():
+        if str(array.dtype) not in _DTYPES:
+            raise MessageError(f"{name!r} is an array of {array.dtype}: not allowed.")
     listing = [
         {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
         for name, array in arrays.items()

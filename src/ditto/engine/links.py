@@ -4,13 +4,20 @@ A thread for each peer takes every message off the native link and puts it into 
 mailbox under its key; protocols and SPU alike wait there. A native wait cannot be
 broken off, a wait at the mailbox ends as soon as the session is known to be over.
 
-Small beats tell one silence from another. When a peer dies, the party that waits for
-it hears nothing, and so does the party that waits for that one. Beats come from a
-thread of their own at a fixed pace and say whom their sender is waiting for, or, once
-it has given up, whom it blames. So a wait ends with the right name:
+Once the parties have agreed on keys (``seal``), every message is encrypted and
+authenticated from party to party with AES-128-GCM, under a key of its direction and a
+counter that only goes up. The links' TLS checks that a peer's certificate comes from
+the right authority but not whose it is; the seal is what ties a message to the party
+that proved its name when the keys were agreed.
+
+Beats tell one silence from another. When a peer dies, the party that waits for it
+hears nothing, and so does the party that waits for that one. Beats go over a sub-link
+of their own, so that a large message does not hold them up, at a fixed pace, and say
+whom their sender is waiting for or, once it has given up, whom it blames. So a wait
+ends with a name:
 
 - a peer that has given up said whom it blames: believe it;
-- a peer that has been silent for eight beats is gone;
+- a peer that has been silent for eight beats, and did not say goodbye, is gone;
 - if both beat but a wait has lasted most of the timeout, follow who waits for whom
   to the one that waits for nobody: that one has stalled.
 
@@ -21,21 +28,27 @@ import ctypes
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from ditto.engine.config import LinkConfig
-from ditto.engine.connection import connect
-from ditto.errors import PeerError, PeerLostError, PeerStalledError
+from ditto.engine.connection import answers, connect
+from ditto.errors import MessageError, PeerError, PeerLostError, PeerStalledError
 from ditto.protocols import Channel
 from ditto.protocols.channel import Buffer, peers_of
 from ditto.sharing import Rank
 
-_KEY_LENGTH = struct.Struct("<H")
+_HEADER = struct.Struct("<HQ")  # length of the key, number of the message
+_NONCE = struct.Struct(">4xQ")
 _BEAT = struct.Struct("<BBB")  # kind, rank it is about, whether that one is gone
 _ALIVE, _GAVE_UP, _LEAVING = 0, 1, 2
 _NOBODY = 255
+_GOODBYE = b""
+_LAST_REPLIES = 0.05  # seconds for brpc to send them
 
 BEATS = 20
 """Beats in one timeout."""
@@ -43,21 +56,23 @@ SILENT_BEATS = 8
 """Beats missed after which a peer is gone."""
 STALLED_AFTER = 0.8
 """The part of the timeout after which a wait for a living peer ends."""
-
+MAILBOX_BYTES = 16 << 30
+"""What may lie unread before a peer is held to be out of its mind."""
 
 _GONE = (
-    "{name} is gone: no sign of life within the timeout of {timeout}. Check its "
-    "process and its host, then start the session anew on all three parties."
+    "{name} is gone: no sign of life for {silence}. Check its process and its host, "
+    "then start the session anew on all three parties."
 )
 _STALLED = (
-    "{name} is alive but did not send what was due within the timeout of {timeout}. It "
-    "may be overloaded, stopped by an error of its own, or run another plan; its log "
-    "says which."
+    "{name} is alive but has not sent what was due for {patience}. It may be "
+    "overloaded, stopped by an error of its own, or run another plan; its log says "
+    "which. If single messages take longer than that, raise the timeout ({timeout})."
 )
 _GAVE_UP_ON_US = (
-    "{name} has ended the session: it waited for this party longer than the timeout of "
-    "{timeout}. This party was too slow or stood still."
+    "{name} has ended the session: it waited for this party for {patience} in vain. "
+    "This party was too slow or stood still."
 )
+_LEFT = "{name} has left the session in good order, yet its message was awaited."
 
 
 class Links:
@@ -68,25 +83,41 @@ class Links:
         self._peers = peers_of(config.rank)
         self._context = connect(config)
         _keep_alive(self._context)
-        self._link = self._context.spawn()
+        self._link, self._beats = self._context.spawn(), self._context.spawn()
         self._sending = threading.Lock()
         self._changed = threading.Condition()
-        self._mail: dict[tuple[Rank, bytes], memoryview] = {}
+        self._mail: dict[tuple[Rank, bytes], tuple[int, memoryview]] = {}
+        self._unread = 0
+        self._sent = dict.fromkeys(self._peers, 0)
+        self._seals: dict[Rank, tuple[AESGCM, AESGCM]] = {}
         now = time.monotonic()
         self._heard = dict.fromkeys(self._peers, now)
         self._said = dict.fromkeys(self._peers, (_ALIVE, _NOBODY, 0))
         self._waiting = _NOBODY
-        self._verdict: PeerError | None = None
-        self._blames = (_ALIVE, _NOBODY, 0)
-        self._leaving = False
-        self._threads = [self._start(self._beat)]
-        self._threads += [self._start(partial(self._listen, p)) for p in self._peers]
+        self._blames: tuple[str, Rank, bool] | None = None
+        self._leaving = self._closed = False
+        jobs: list[Callable[[], None]] = [self._beat]
+        for peer in self._peers:
+            jobs += [partial(self._listen, peer), partial(self._hear, peer)]
+        self._threads = [_start(job) for job in jobs]
+
+    def seal(self, keys: Mapping[Rank, tuple[bytes, bytes]]) -> None:
+        """Encrypt from now on, with a key to send and a key to receive per peer."""
+        for peer, (outward, inward) in keys.items():
+            self._seals[peer] = AESGCM(outward), AESGCM(inward)
 
     def post(self, to: Rank, key: bytes, parts: Sequence[Buffer]) -> None:
         """Send the parts as one message; never blocks on the receiver."""
-        message = b"".join([_KEY_LENGTH.pack(len(key)), key, *parts])
         with self._sending:
-            self._link.send_async(int(to), message)
+            self._sent[to] += 1
+            number = self._sent[to]
+            if to in self._seals:
+                sealed = self._seals[to][0].encrypt(
+                    _NONCE.pack(number), b"".join(parts), key
+                )
+                parts = [sealed]
+            header = _HEADER.pack(len(key), number)
+            self._link.send_async(int(to), b"".join([header, key, *parts]))
 
     def fetch(self, source: Rank, key: bytes) -> memoryview:
         """The message of this key; raises PeerError within the timeout."""
@@ -97,71 +128,115 @@ class Links:
                 while slot not in self._mail:
                     self._give_up_if_over(source, started)
                     self._changed.wait(self.config.timeout / BEATS)
-                return self._mail.pop(slot)
+                number, body = self._mail.pop(slot)
+                self._unread -= len(body)
             finally:
                 self._waiting = _NOBODY
+        if source not in self._seals:
+            return body
+        try:
+            opened = self._seals[source][1].decrypt(_NONCE.pack(number), body, key)
+        except InvalidTag:
+            raise MessageError(
+                f"A message on the link of {self.config.names[source]} was not sealed "
+                f"by {self.config.names[source]}: somebody stands between."
+            ) from None
+        return memoryview(opened)
 
     def channel(self) -> "LinkChannel":
         """A protocol channel."""
         return LinkChannel(self)
 
     def native(self) -> Any:
-        """A bare SPU link without the mailbox, to measure SPU alone: a wait on it
-        cannot be broken off."""
+        """A bare SPU link without mailbox and seal, to measure SPU by itself."""
         return self._context.spawn()
 
     def close(self) -> None:
         """Wait until the peers have everything that was sent, then let go."""
         with self._changed:
-            self._leaving = True
+            if self._closed:
+                return
+            self._closed = self._leaving = True
             self._changed.notify_all()
         deadline = time.monotonic() + self.config.timeout
         self._threads[0].join(self.config.timeout)
-        if self._verdict is not None:
+        if self._blames is not None:
             return  # nobody is left who could take it
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        flush = threading.Thread(target=self._context.stop_link, daemon=True)
-        flush.start()
-        flush.join(max(0.0, deadline - time.monotonic()))
-        if not flush.is_alive():
+        if self._flush(deadline):
             _let_go(self._context)
 
-    def _give_up_if_over(self, source: Rank, started: float) -> None:
-        if self._verdict is None:
-            self._judge(source, started)
-        if self._verdict is not None:
-            raise self._verdict
+    def _flush(self, deadline: float) -> bool:
+        """Wait until all that was sent has arrived; whether the link may be destroyed.
 
-    def _judge(self, source: Rank, started: float) -> None:
+        A peer that has everything may be gone before its last reply is out, and then
+        yacl asks it again for ever. Such a peer no longer answers on its port.
+        """
+        flushed: list[bool] = []
+
+        def stop() -> None:
+            try:
+                self._context.stop_link()
+            except RuntimeError:
+                return
+            flushed.append(True)
+
+        stopping = _start(stop)
+        hosts = [self.config.parties[peer].host for peer in self._peers]
+        stopping.join(1.0)
+        while stopping.is_alive() and time.monotonic() < deadline:
+            if not any(answers(host) for host in hosts):
+                break
+            stopping.join(0.2)
+        time.sleep(_LAST_REPLIES)
+        return bool(flushed)
+
+    def _give_up_if_over(self, source: Rank, started: float) -> None:
+        if self._blames is None:
+            self._blames = self._judge(source, started)
+            if self._blames is None:
+                return
+            self._changed.notify_all()
+        raise self._accusation(*self._blames)
+
+    def _judge(self, source: Rank, started: float) -> tuple[str, Rank, bool] | None:
         for peer, (kind, about, gone) in self._said.items():
             if kind == _GAVE_UP and about == self.config.rank:
-                return self._blame(peer, gone=False, because=_GAVE_UP_ON_US)
+                return _GAVE_UP_ON_US, peer, False
             if kind == _GAVE_UP:
-                return self._blame(Rank(about), gone=bool(gone))
+                return (_GONE if gone else _STALLED), Rank(about), bool(gone)
+        if self._said[source][0] == _LEAVING:
+            return _LEFT, source, True
         now, timeout = time.monotonic(), self.config.timeout
-        lost = min(self._peers, key=lambda peer: self._heard[peer])
+        staying = [peer for peer in self._peers if self._said[peer][0] != _LEAVING]
+        lost = min(staying, key=lambda peer: self._heard[peer])
         if now - self._heard[lost] > SILENT_BEATS * timeout / BEATS:
-            return self._blame(lost, gone=True)
+            return _GONE, lost, True
         if now - started > STALLED_AFTER * timeout:
-            _, waits_for, _ = self._said[source]
+            waits_for = self._said[source][1]
             innocent = waits_for in (_NOBODY, int(self.config.rank))
-            return self._blame(source if innocent else Rank(waits_for), gone=False)
+            return _STALLED, source if innocent else Rank(waits_for), False
         return None
 
-    def _blame(self, culprit: Rank, *, gone: bool, because: str = "") -> None:
-        name = self.config.names[culprit]
+    def _accusation(self, text: str, culprit: Rank, gone: bool) -> PeerError:
+        name, timeout = self.config.names[culprit], self.config.timeout
         kind = PeerLostError if gone else PeerStalledError
-        text = because or (_GONE if gone else _STALLED)
-        timeout = f"{self.config.timeout:g} s"
-        self._verdict = kind(text.format(name=name, timeout=timeout), peer=name)
-        self._blames = (_GAVE_UP, int(culprit), int(gone))
-        self._changed.notify_all()
+        message = text.format(
+            name=name,
+            silence=f"{SILENT_BEATS * timeout / BEATS:g} s",
+            patience=f"{STALLED_AFTER * timeout:g} s",
+            timeout=f"{timeout:g} s",
+        )
+        return kind(message, peer=name)
 
-    def _start(self, target: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=target, name="ditto-links", daemon=True)
-        thread.start()
-        return thread
+    def _state(self) -> bytes:
+        if self._blames is None:
+            return _BEAT.pack(_LEAVING if self._leaving else _ALIVE, self._waiting, 0)
+        text, culprit, gone = self._blames
+        if text == _GAVE_UP_ON_US:
+            culprit, gone = self.config.rank, False
+        return _BEAT.pack(_GAVE_UP, culprit, gone)
 
     def _beat(self) -> None:
         pace = self.config.timeout / BEATS
@@ -170,35 +245,51 @@ class Links:
             with self._changed:
                 if not self._leaving:
                     self._changed.wait_for(lambda: self._leaving, pace)
-                last = self._leaving
-                now = time.monotonic()
+                last, beat, now = self._leaving, self._state(), time.monotonic()
                 living = [p for p in self._peers if now - self._heard[p] < 4 * pace]
-                blames, waiting = self._blames, self._waiting
-            if blames[0] == _GAVE_UP:
-                beat = _BEAT.pack(*blames)
-            else:
-                beat = _BEAT.pack(_LEAVING if last else _ALIVE, waiting, 0)
             for peer in living:  # a send to the dead is retried for ever: send few
-                self.post(peer, b"", [beat])
+                if self._said[peer][0] == _LEAVING and not last:
+                    continue
+                self._beats.send_async(int(peer), beat)
+                if last:
+                    self.post(peer, _GOODBYE, [])
+
+    def _hear(self, peer: Rank) -> None:
+        while True:
+            try:
+                beat = self._beats.recv(int(peer))
+            except RuntimeError:
+                return  # silence for the whole timeout
+            with self._changed:
+                self._heard[peer] = time.monotonic()
+                if len(beat) == _BEAT.size and beat[1] in (0, 1, 2, _NOBODY):
+                    self._said[peer] = _BEAT.unpack(beat)
+                self._changed.notify_all()
+                if self._said[peer][0] != _ALIVE:
+                    return
 
     def _listen(self, peer: Rank) -> None:
+        last = 0
         while True:
             try:
                 message = memoryview(self._link.recv(int(peer)))
             except RuntimeError:
-                return  # silence for the whole timeout
-            (length,) = _KEY_LENGTH.unpack_from(message)
-            start = _KEY_LENGTH.size + length
-            key, body = bytes(message[_KEY_LENGTH.size : start]), message[start:]
+                return  # neither message nor beat for the whole timeout
+            if len(message) < _HEADER.size:
+                continue
+            length, number = _HEADER.unpack_from(message)
+            start = _HEADER.size + length
+            key, body = bytes(message[_HEADER.size : start]), message[start:]
+            if key == _GOODBYE:
+                return
             with self._changed:
+                if number <= last or self._unread + len(body) > MAILBOX_BYTES:
+                    return  # replayed, or flooded: let the wait for it run out
+                last = number
+                self._unread += len(body)
+                self._mail[peer, key] = number, body
                 self._heard[peer] = time.monotonic()
-                if key:
-                    self._mail[peer, key] = body
-                elif len(body) == _BEAT.size:
-                    self._said[peer] = _BEAT.unpack(body)
                 self._changed.notify_all()
-                if self._said[peer][0] == _LEAVING:
-                    return
 
 
 class LinkChannel(Channel):
@@ -217,6 +308,12 @@ class LinkChannel(Channel):
     def _receive(self, source: Rank) -> memoryview:
         self._fetched[source] += 1
         return self._links.fetch(source, b"p%d" % self._fetched[source])
+
+
+def _start(target: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=target, name="ditto-links", daemon=True)
+    thread.start()
+    return thread
 
 
 def _keep_alive(context: Any) -> None:

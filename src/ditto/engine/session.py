@@ -6,8 +6,8 @@ from ditto.engine.certificates import CertificateProver
 from ditto.engine.config import LinkConfig
 from ditto.engine.links import Links
 from ditto.engine.runtime import Runtimes
-from ditto.engine.spu_link import Mailbox, SpuLink
-from ditto.protocols import Channel, Party, open_party
+from ditto.engine.spu_link import Mailbox, MemoryMailbox, SpuLink
+from ditto.protocols import Channel, Party, agree
 
 
 class Session:
@@ -32,6 +32,8 @@ class Session:
 
     def close(self) -> None:
         """Leave the session; the peers get all that was sent."""
+        self._runtimes = None
+        self.spu_link.close()
         self._close()
 
 
@@ -49,13 +51,24 @@ class LinkedSession(Session):
 
 def open_session(config: LinkConfig) -> LinkedSession:
     """Connect to the peers, prove who we are, agree on keys."""
-    links = Links(config)
     prover = CertificateProver(config.tls, config.names) if config.tls else None
-    party = open_party(links.channel(), session=config.session.encode(), prover=prover)
-    return LinkedSession(party, links)
+    links = Links(config)
+    try:
+        channel = links.channel()
+        agreed = agree(channel, session=config.session.encode(), prover=prover)
+    except BaseException:
+        links.close()
+        raise
+    links.seal(agreed.link_keys())
+    return LinkedSession(agreed.party(channel), links)
 
 
-def open_memory_session(channel: Channel, mailbox: Mailbox) -> Session:
+def open_memory_session(channel: Channel, mailbox: MemoryMailbox) -> Session:
     """A session of one of three threads of this process."""
-    party = open_party(channel, session=b"memory")
-    return Session(party, mailbox, close=channel.close)
+    party = agree(channel, session=b"memory").party(channel)
+
+    def close() -> None:
+        channel.close()
+        mailbox.close()
+
+    return Session(party, mailbox, close=close)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ditto.engine.spu_library import libspu
-from ditto.errors import DittoError, PeerStalledError
+from ditto.errors import DittoError, MessageError, PeerLostError, PeerStalledError
 from ditto.protocols import Traffic
 from ditto.protocols.channel import Buffer
 from ditto.sharing import RANKS, Rank
@@ -34,10 +34,20 @@ class Mailbox(Protocol):
         """Wait for the message of this key."""
 
 
+class Wires:
+    """What three memory mailboxes share."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.changed = threading.Condition()
+        self.mail: dict[tuple[Rank, Rank, bytes], bytes] = {}
+        self.left: set[Rank] = set()
+
+
 class MemoryMailbox:
     """The mailbox of one of three threads."""
 
-    def __init__(self, rank: Rank, wires: "Wires", timeout: float) -> None:
+    def __init__(self, rank: Rank, wires: Wires, timeout: float) -> None:
         self._rank = rank
         self._wires = wires
         self._timeout = timeout
@@ -51,21 +61,24 @@ class MemoryMailbox:
     def fetch(self, source: Rank, key: bytes) -> memoryview:
         """See Mailbox."""
         slot, wires = (source, self._rank, key), self._wires
+        name = wires.names[source]
         with wires.changed:
-            if not wires.changed.wait_for(lambda: slot in wires.mail, self._timeout):
-                raise PeerStalledError(
-                    f"P{source:d} sent nothing for {self._timeout:g} s.",
-                    peer=f"P{source:d}",
-                )
-            return memoryview(wires.mail.pop(slot))
+            wires.changed.wait_for(
+                lambda: slot in wires.mail or source in wires.left, self._timeout
+            )
+            if slot in wires.mail:
+                return memoryview(wires.mail.pop(slot))
+            if source in wires.left:
+                raise PeerLostError(f"{name} has left the computation.", peer=name)
+        raise PeerStalledError(
+            f"{name} sent nothing for {self._timeout:g} s.", peer=name
+        )
 
-
-class Wires:
-    """What three memory mailboxes share."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.mail: dict[tuple[Rank, Rank, bytes], bytes] = {}
+    def close(self) -> None:
+        """Tell the peers that nothing more will come."""
+        with self._wires.changed:
+            self._wires.left.add(self._rank)
+            self._wires.changed.notify_all()
 
 
 class SpuLink:
@@ -102,11 +115,15 @@ class SpuLink:
         """Begin to count rounds anew, at a moment when no message is under way."""
         self._clock = 0
 
+    def close(self) -> None:
+        """Let the native link go: it and this one hold each other."""
+        self._context, self._channels = None, []
+
     def send(self, to: Rank, key: str, payload: bytes) -> None:
         """What SPU sends."""
         self._sent[to] += len(payload)
         self._messages += 1
-        clock = _CLOCK.pack(self._clock + 1)
+        clock = _CLOCK.pack((self._clock + 1) & 0xFFFFFFFF)
         self._mailbox.post(to, key.encode(), [clock, payload])
 
     def receive(self, source: Rank, key: str) -> Any:
@@ -116,6 +133,11 @@ class SpuLink:
         except DittoError as error:
             self.failure = error  # SPU wraps what passes through it
             raise
+        if len(message) < _CLOCK.size:
+            self.failure = MessageError(
+                f"P{source:d} sent SPU a message without a clock."
+            )
+            raise self.failure
         (clock,) = _CLOCK.unpack_from(message)
         self._clock = max(self._clock, clock)
         return np.frombuffer(message, np.uint8, offset=_CLOCK.size)

@@ -8,6 +8,7 @@ over SPU's links. Both call the same function at all three parties:
 with JSON parameters and numpy arrays, different ones for each party if need be.
 """
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -105,7 +106,7 @@ class ThreadTrio(Trio):
 
     def __init__(self, *, timeout: float = 60.0) -> None:
         channels = memory_channels(timeout=timeout, names=NAMES)
-        wires = Wires()
+        wires = Wires(NAMES)
         self.sessions = _together(
             [
                 partial(
@@ -131,7 +132,7 @@ class ThreadTrio(Trio):
         inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
         return _together(
             [
-                partial(function, session, given, dict(array))
+                partial(_run_or_leave, function, session, given, dict(array))
                 for session, given, array in inputs
             ],
             on_outcome,
@@ -211,10 +212,8 @@ class ProcessTrio(Trio):
         for process in self.processes:
             for pipe in (process.stdin, process.stdout):
                 if pipe:
-                    try:
+                    with contextlib.suppress(BrokenPipeError):
                         pipe.close()
-                    except BrokenPipeError:
-                        continue
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
@@ -238,6 +237,8 @@ class ProcessTrio(Trio):
             except BrokenPipeError:
                 frame = None
             if frame is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
                 return PeerError(
                     f"The process of {NAMES[rank]} has ended (code {process.poll()}).",
                     peer=NAMES[rank],
@@ -271,12 +272,26 @@ def _together(
     return results
 
 
+def _run_or_leave(
+    function: PartyFunction, session: Session, parameters: Json, arrays: Arrays
+) -> Reply:
+    """A thread that fails leaves, so that the others need not wait for it."""
+    try:
+        return function(session, parameters, arrays)
+    except Exception:
+        session.close()
+        raise
+
+
 def _importable(function: PartyFunction) -> str:
     """The module of a function, also when it stands in the script being run."""
     module = function.__module__
     if module != "__main__":
         return module
-    script = getattr(sys.modules["__main__"], "__file__", None)
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:  # python -m package.module
+        return main.__spec__.name
+    script = getattr(main, "__file__", None)
     if script is None:
         raise SetupError(
             f"{function.__qualname__} is defined interactively; the parties' processes "
@@ -297,8 +312,7 @@ def _rebuild(described: Json) -> DittoError:
     kind = getattr(ditto.errors, described["type"], DittoError)
     error: DittoError = kind.__new__(kind)
     error.args = (described["message"],)
-    if isinstance(error, PeerError):
-        error.peer = described["peer"]
+    vars(error).update(described["details"])
     return error
 
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from ditto.engine.config import LinkConfig
 from ditto.engine.frames import Json, read_frame, write_frame
 from ditto.engine.session import Session, open_session
-from ditto.errors import DittoError, PeerError
+from ditto.errors import DittoError
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> int:
@@ -28,7 +28,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
             sys.path.insert(0, path)
         session = open_session(LinkConfig.model_validate(opening[0]["link"]))
         write_frame(replies, {"ready": True}, {})
-    except DittoError as error:
+    except (DittoError, ValueError) as error:
         write_frame(replies, {"error": describe(error)}, {})
         return 1
     while (request := read_frame(requests)) is not None:
@@ -37,9 +37,9 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
             session.close()
             write_frame(replies, {"closed": True}, {})
             return 0
-        module, _, name = body["call"].partition(":")
-        function = getattr(importlib.import_module(module), name)
         try:
+            module, _, name = body["call"].partition(":")
+            function = getattr(importlib.import_module(module), name)
             result, results = function(session, body["parameters"], arrays)
             write_frame(replies, {"result": result}, results)
         except Exception as error:
@@ -51,8 +51,11 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
 
 def describe(error: Exception) -> Json:
     """An error as data, for the process that started this one."""
-    peer = {"peer": error.peer} if isinstance(error, PeerError) else {}
-    return {"type": type(error).__name__, "message": str(error), **peer}
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "details": vars(error) if isinstance(error, DittoError) else {},
+    }
 
 
 def main() -> None:
@@ -62,6 +65,8 @@ def main() -> None:
     code = 1
     try:
         code = serve(sys.stdin.buffer, replies)
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stderr.flush()
         # Threads of brpc may still wait for a peer that is gone; do not join them.

@@ -19,8 +19,8 @@ class FxpType:
 
     ``frac`` is a static property of a tensor. It may be negative (steps coarser than
     one) and may exceed what fits, as the frac of an untruncated product does: what
-    bounds a tensor is ``limit``, checked where values enter and wherever a recast
-    relies on it.
+    bounds a tensor is ``limit``. It is checked where values enter; inside, where nobody
+    sees values, a recast relies on it and calibration has to see to it.
     """
 
     bits: int

@@ -49,12 +49,13 @@ from ditto.protocols.reveal import (
     reveal_to_client,
     reveal_to_client_cost,
 )
-from ditto.protocols.session import Prover, open_party
+from ditto.protocols.session import Agreement, Prover, agree
 from ditto.protocols.share import share, share_cost
 
 __all__ = [
     "FREE",
     "PROTOCOLS",
+    "Agreement",
     "Channel",
     "Cost",
     "Error",
@@ -68,6 +69,7 @@ __all__ = [
     "Variant",
     "add",
     "add_public",
+    "agree",
     "align",
     "and_bits",
     "and_bits_cost",
@@ -86,7 +88,6 @@ __all__ = [
     "multiply_public",
     "negate",
     "open_at_client",
-    "open_party",
     "product_cost",
     "product_type",
     "recast",

@@ -15,6 +15,7 @@ Source
     Araki et al. (CCS 2016).
 """
 
+from ditto.errors import ShareConsistencyError
 from ditto.fixedpoint import Ring
 from ditto.protocols.cost import Cost
 from ditto.protocols.party import (
@@ -32,6 +33,10 @@ _BYTE = Ring(8)
 
 def and_bits(party: Party, x: SharedBits, y: SharedBits) -> SharedBits:
     """Elementwise x AND y."""
+    if x.shape != y.shape:
+        raise ShareConsistencyError(
+            f"AND needs one shape, got {x.shape} and {y.shape}."
+        )
     z = (x.first & (y.first ^ y.second)) ^ (x.second & y.first)
 
     def instance(role: Role) -> PairSteps:
@@ -45,7 +50,7 @@ def and_bits(party: Party, x: SharedBits, y: SharedBits) -> SharedBits:
         (other,) = inbox[role.rank.next]
         return mine, other
 
-    first, second = party.run(instance)
+    first, second = party.run(instance, rotation=0)
     return SharedBits(first, second, x.shape)
 
 

@@ -60,7 +60,8 @@ def multiply(
 ) -> Shared:
     """Elementwise x*y, broadcast as numpy does."""
     source = product_type(x.type, y.type)
-    z = x.first * (y.first + y.second) + x.second * y.first
+    total = np.add(y.first, y.second)
+    z = np.add(np.multiply(x.first, total), np.multiply(x.second, y.first))
     return _finish(party, np.asarray(z), source, to, rounds)
 
 
@@ -127,12 +128,12 @@ def product_cost(
         return reshare_cost(count, source)
     conversion = Conversion(source, to)
     widths = [source.bits, source.bits, *convert_widths(conversion, rounds)]
-    return Cost.of(count, widths, 1 + convert_rounds(rounds))
+    return Cost.of(count, widths, 1 + convert_rounds(conversion, rounds))
 
 
 def _local_square(x: Shared) -> Words:
-    doubled = x.second + x.second
-    return np.asarray(x.first * (x.first + doubled))
+    doubled = np.add(x.second, x.second)
+    return np.asarray(np.multiply(x.first, np.add(x.first, doubled)))
 
 
 def _finish(

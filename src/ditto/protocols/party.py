@@ -8,7 +8,7 @@ peer and round for all of them. Three things follow:
 - roles rotate: an instance with rotation r is played by party (role + r) mod 3, which
   is the same protocol because replicated shares are symmetric. A large tensor is cut
   in three parts with the three rotations, so the links carry even loads within a step;
-  a small one takes the rotation of its step number, so they are even over time;
+  small ones take the three rotations in turn, so they are even over time;
 - independent protocols run together in the rounds of the longest one;
 - a protocol file holds no network code.
 """
@@ -91,11 +91,15 @@ class Party:
         self._previous = with_previous
         self._own = Stream.private()
         self._step = 0
+        self._turn = 0
 
     def run(self, instance: Instance[T], *, rotation: int | None = None) -> T:
-        """One instance; its roles rotate with the step number unless told."""
-        turns = self._step % 3 if rotation is None else rotation
-        return self.run_together([(instance, turns)])[0]
+        """One instance. Its roles rotate from one to the next, unless they are told:
+        symmetric protocols, in which all roles send alike, say 0."""
+        if rotation is None:
+            rotation = self._turn
+            self._turn = (self._turn + 1) % 3
+        return self.run_together([(instance, rotation)])[0]
 
     def run_together(self, instances: Sequence[tuple[Instance[T], int]]) -> list[T]:
         """Several instances with their rotations, in lockstep."""

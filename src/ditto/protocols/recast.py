@@ -21,12 +21,13 @@ Steps
        one round: with masks p, r1 of P0 and P1 and q, r2 of P1 and P2, P1 sends u + q
        to P0 and u + p to P2, P2 sends v*q + r2 to P0, P0 sends v*p + r1 to P2. Now
        both know v*u - r1 - r2, which is share 0; shares 1 and 2 are r1 and r2.
-    When t + l' <= l (a downcast with room) the carry vanishes mod 2^l' and no message
-    is needed at all: all three shares are shifted where they are, after 1.5 * 2^t is
-    added to one of them to centre the error.
+    When t + l' <= l (a downcast with room) the carry vanishes mod 2^l': step 3 falls
+    away. Starting from shares no message is needed at all: all three are shifted where
+    they are, after 1.5 * 2^t is added to one of them to centre the error.
 
 Cost
-    two rounds: l' + 3k bits an element; one round: l' + 4k; local: 0 bits, 0 rounds.
+    two rounds: l' + 3k bits an element; one round: l' + 4k; with k = 0 one round
+    either way; local: 0 bits, 0 rounds.
     The error is triangular on (-1, 1] ulp with mean 2^-t; for the local downcast it
     is the sum of three uniforms, in (-1.5, 1.5] ulp with mean 1.5 * 2^-t.
 
@@ -37,8 +38,12 @@ Security (semi-honest, one corrupted party)
     one round nothing. P2 sees share 2 of s >> t, hidden by a mask of P0 and P1, and
     u - rho, or u + p and v*p + r1: rho, p and r1 are fresh masks of P0 and P1. So
     every message is uniform and independent of all else its receiver knows, and a
-    simulator draws it at random. Whether the precondition |x| < 2^(l-2) holds changes
-    no message's distribution; if it fails the result is wrong, not revealing.
+    simulator draws it at random. What is computed is y as written in step 1: how it
+    rounds follows from the cut bits of a (known to P0 and P2) and of s (known to P1).
+    So whoever learns y itself and also played a role learns one comparison on the bits
+    that were cut; the client, who plays none, does not. Whether the precondition
+    |x| < 2^(l-2) holds changes no message's distribution; if it fails the result is
+    wrong, not revealing.
 
 Source
     DESIGN section 5; the carry from top bits follows the positive-bias trick of the
@@ -83,6 +88,11 @@ class Conversion:
                 f"A recast from {self.source} to {self.target} cuts {self.cut} bits; "
                 f"at most bits - 2 = {self.source.bits - 2} can be cut. "
                 f"Recast in two steps."
+            )
+        if self.lift >= self.target.bits:
+            raise FixedPointTypeError(
+                f"A recast from {self.source} to {self.target} shifts left by "
+                f"{self.lift}: nothing of the value is left in {self.target.bits} bits."
             )
 
     @property
@@ -149,7 +159,8 @@ def recast_cost(count: int, source: FxpType, to: FxpType, rounds: Rounds = 2) ->
     conversion = Conversion(source, to)
     if conversion.is_local or (source.bits == to.bits and not conversion.cut):
         return FREE
-    return Cost.of(count, convert_widths(conversion, rounds), convert_rounds(rounds))
+    widths = convert_widths(conversion, rounds)
+    return Cost.of(count, widths, convert_rounds(conversion, rounds))
 
 
 def convert_widths(conversion: Conversion, rounds: Rounds) -> list[int]:
@@ -158,15 +169,17 @@ def convert_widths(conversion: Conversion, rounds: Rounds) -> list[int]:
     return [conversion.target.bits, *[conversion.carry_width] * carries]
 
 
-def convert_rounds(rounds: Rounds) -> int:
+def convert_rounds(conversion: Conversion, rounds: Rounds) -> int:
     """The rounds of ``convert``."""
-    return rounds
+    return rounds if conversion.carry_width else 1
 
 
 def convert(
     role: Role, summand: Words, conversion: Conversion, rounds: Rounds
 ) -> PairSteps:
     """Steps 1 to 3: ``summand`` is s at P1 and a at P0 and P2, flat."""
+    if conversion.carry_width == 0:
+        return _convert_without_carry(role, summand, conversion)
     if rounds == 2:
         return _convert_in_two(role, summand, conversion)
     return _convert_in_one(role, summand, conversion)
@@ -248,8 +261,24 @@ def _convert_in_one(role: Role, summand: Words, c: Conversion) -> PairSteps:
     )
 
 
+def _convert_without_carry(role: Role, summand: Words, c: Conversion) -> PairSteps:
+    n, ring = summand.size, c.target.ring
+    shifted = _shift_right(summand, c)
+    if role.rank == P1:
+        s1 = role.previous.draw("s1", n, ring)
+        s2 = ring.reduce(shifted - s1)
+        yield Exchange(send={P2: [Field(s2, ring.bits)]})
+        return s1, s2
+    y0 = ring.reduce(shifted + ring.scalar(c.constant))
+    if role.rank == P0:
+        yield Exchange()
+        return y0, role.next.draw("s1", n, ring)
+    inbox = yield Exchange(receive={P1: [Expected(n, ring.bits)]})
+    return inbox[P1][0], y0
+
+
 def _carry_ring(c: Conversion) -> Ring:
-    return Ring(max(1, c.carry_width))
+    return Ring(c.carry_width)
 
 
 def _shift_right(summand: Words, c: Conversion) -> Words:
@@ -286,10 +315,6 @@ def lifted(
 ) -> Shared:
     """Flat shares in their shape, after the left shift that comes last."""
     ring = c.target.ring
-    if c.lift >= ring.bits:
-        raise FixedPointTypeError(
-            f"A left shift by {c.lift} leaves nothing in {ring.bits} bits."
-        )
     up = ring.dtype.type(c.lift)
     shares = (np.asarray(s).reshape(shape) for s in (first, second))
     a, b = (ring.reduce(s << up) if c.lift else s for s in shares)

@@ -42,7 +42,7 @@ from ditto.protocols.paper import (
     upcast_paper_cost,
 )
 from ditto.protocols.party import Party
-from ditto.protocols.recast import Rounds, recast, recast_cost
+from ditto.protocols.recast import Conversion, Rounds, recast, recast_cost
 from ditto.protocols.reveal import (
     reveal,
     reveal_cost,
@@ -124,18 +124,18 @@ def fxp(bits: int, frac: int) -> FxpType:
     return FxpType(bits=bits, frac=frac)
 
 
-def _recast_error(source: FxpType, to: FxpType) -> Error:
-    cut = max(0, source.frac - to.frac)
-    if cut == 0:
+def _recast_error(source: FxpType, to: FxpType, *, fused: bool = False) -> Error:
+    conversion = Conversion(source, to)
+    if conversion.cut == 0:
         return EXACT
-    if to.bits < source.bits and cut + to.bits <= source.bits:
-        return Error(-1.5, 1.5, 1.5 * 2.0**-cut)
-    return Error(-1, 1, 2.0**-cut)
+    if conversion.is_local and not fused:
+        return Error(-1.5, 1.5, 1.5 * 2.0**-conversion.cut)
+    return Error(-1, 1, 2.0**-conversion.cut)
 
 
 def _recast_row(name: str, source: FxpType, to: FxpType, rounds: Rounds) -> Protocol:
     carries = 3 if rounds == 2 else 4
-    local = to.bits < source.bits and source.frac - to.frac + to.bits <= source.bits
+    local = Conversion(source, to).is_local
     return Protocol(
         name=name,
         variant="ours" if rounds == 2 else "ours-one-round",
@@ -224,7 +224,7 @@ def _product_row(
         run=lambda party, *operands: product.run(party, *operands, *extra),
         plain=product.plain,
         cost=cost,
-        error=_recast_error(source, to) if to else EXACT,
+        error=_recast_error(source, to, fused=True) if to else EXACT,
         terms=product.terms,
         degree=2,
     )
@@ -386,6 +386,7 @@ def _rows() -> list[Protocol]:
         for product in _PRODUCTS
         for operand, to in ((low, low), (high, high), (low, high))
     ]
+    narrow = (_PRODUCTS[0], low, fxp(10, 2))  # cuts so much that the carry vanishes
     return [
         *_ends(),
         _bit_row("and", "3", and_bits, np.multiply, and_bits_cost),
@@ -421,7 +422,7 @@ def _rows() -> list[Protocol]:
             for p in _PRODUCTS
             for operand in (low, high)
         ),
-        *(_product_row(*row, rounds) for row in fused for rounds in both),
+        *(_product_row(*row, rounds) for row in (*fused, narrow) for rounds in both),
     ]
 
 

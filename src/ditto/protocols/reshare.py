@@ -44,7 +44,7 @@ def reshare(party: Party, z: Words, type: FxpType) -> Shared:  # noqa: A002
         (other,) = inbox[role.rank.next]
         return mine, other
 
-    first, second = party.run(instance)
+    first, second = party.run(instance, rotation=0)
     return Shared(first.reshape(z.shape), second.reshape(z.shape), type)
 
 

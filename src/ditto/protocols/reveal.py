@@ -10,10 +10,12 @@ Cost
     l bits an element to one party, 3l to all, 3l to the client; one round.
 
 Security
-    Who receives learns x: that is the purpose. The one message a party gets is x less
-    the two shares it holds. The client's three messages are a fresh additive sharing
-    of x: uniform but for their sum, so it learns nothing of the shares the parties
-    computed with. The other parties see nothing.
+    Who receives learns x: that is the purpose. If x came out of a recast, a party that
+    receives it also learns how it was rounded, which its own summand ties to the bits
+    that were cut (see ``recast``); open such values to the client. The one message a
+    party gets is x less the two shares it holds. The client's three messages are a
+    fresh additive sharing of x: uniform but for their sum, so it learns nothing of the
+    shares the parties computed with. The other parties see nothing.
 
 Source
     Araki et al. (CCS 2016).
@@ -68,7 +70,7 @@ def reveal_to_client(party: Party, x: Shared) -> Words:
         summand = ring.reduce(x.first.reshape(-1) + ahead - behind)
         return summand.reshape(x.shape)
 
-    return party.run(instance)
+    return party.run(instance, rotation=0)
 
 
 def reveal_to_client_cost(count: int, type: FxpType) -> Cost:  # noqa: A002

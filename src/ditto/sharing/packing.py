@@ -28,8 +28,8 @@ def packed_size(count: int, width: int) -> int:
 def pack(values: Words, width: int) -> Bytes:
     """The low ``width`` bits of each element, flat, as bytes."""
     flat = np.ascontiguousarray(values).reshape(-1)
-    if flat.dtype.itemsize * 8 == width:
-        return flat.view(np.uint8)
+    if width in (8, 16, 32, 64):
+        return flat.astype(Ring(width).dtype, copy=False).view(np.uint8)
     padded = -(-flat.size // 8) * 8 if width % 8 else flat.size
     if padded != flat.size:
         flat = np.concatenate([flat, np.zeros(padded - flat.size, flat.dtype)])

@@ -5,9 +5,10 @@ A stream is AES-128-CTR under a key of one session. The 16-byte counter block is
     step (6 bytes) | purpose (4 bytes) | block number (6 bytes)
 
 so the position of every mask is named by session, step and purpose, and no two names
-overlap. Steps only go up, each is opened once, and an open step gives a purpose out
-once: a second use of a position is not something the caller has to remember to avoid,
-it is something this file has no way to do.
+overlap. A stream's steps only go up, each is opened once, and an open step gives a
+purpose out once (two purposes with one tag are refused as one): a second use of a
+position is not something a protocol has to remember to avoid, a stream cannot do it.
+A session makes one stream of each key (``protocols.session``).
 """
 
 import hashlib

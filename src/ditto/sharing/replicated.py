@@ -63,7 +63,7 @@ class Shared:
 
     def transpose(self, *axes: int) -> "Shared":
         """The same tensor with its axes in another order."""
-        return self.map(lambda share: share.transpose(axes))
+        return self.map(lambda share: share.transpose(axes or None))
 
     def __getitem__(self, index: Any) -> "Shared":
         return self.map(lambda share: np.asarray(share[index]))
