@@ -122,3 +122,14 @@ def leave_early(
         time.sleep(parameters["seconds"])
     reveal(party, x, to=Rank.P0)
     return {}, {}
+
+
+def fail_alone(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """One party has an error of its own while the others wait for it."""
+    party = session.party
+    if party.rank == parameters["failing"]:
+        encode(np.inf, LOW, name="its own tensor")
+    session.party.channel.receive(Rank(parameters["failing"]), size=1, tag=0)
+    return {}, {}

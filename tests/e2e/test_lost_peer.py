@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ditto.engine import NAMES, ProcessTrio
-from ditto.errors import PeerLostError, PeerStalledError
+from ditto.errors import FixedPointRangeError, PeerLostError, PeerStalledError
 
-from .parties import compute_forever, stall
+from .parties import compute_forever, fail_alone, stall
 
 TIMEOUT = 10.0
 KILLS = 20
@@ -70,3 +70,21 @@ def test_a_live_peer_that_does_not_answer(sleeper: int) -> None:
     # Who does not depend on the sleeper's next message may finish without it.
     assert blamed
     assert {error.peer for error in blamed} == {NAMES[sleeper]}
+
+
+def test_a_party_that_fails_ends_the_session_at_once() -> None:
+    seconds: dict[int, float] = {}
+    with ProcessTrio(timeout=TIMEOUT) as trio:
+        started = time.monotonic()
+
+        def note(rank: int, _: object) -> None:
+            seconds[rank] = time.monotonic() - started
+
+        outcomes = trio.outcomes(fail_alone, {"failing": 2}, on_outcome=note)
+    assert isinstance(outcomes[2], FixedPointRangeError)
+    for rank in (0, 1):
+        assert isinstance(outcomes[rank], PeerStalledError)
+        assert outcomes[rank].peer == NAMES[2]
+        assert "its own" in str(outcomes[rank])
+        assert "inf" not in str(outcomes[rank])
+        assert seconds[rank] < TIMEOUT / 4

@@ -76,7 +76,7 @@ def _absence(config: LinkConfig) -> DittoError:
     waited = f"{config.connect_timeout:g} s"
     for peer in peers_of(config.rank):
         address = config.parties[peer]
-        if not answers(address.host):
+        if not _answers(address.host):
             return PeerLostError(
                 f"{address.name} did not answer at {address.host} within {waited}. "
                 f"Check that it runs, that the address is right, and that no firewall "
@@ -90,8 +90,7 @@ def _absence(config: LinkConfig) -> DittoError:
     )
 
 
-def answers(host: str) -> bool:
-    """Whether anybody listens at an address."""
+def _answers(host: str) -> bool:
     name, _, port = host.rpartition(":")
     try:
         socket.create_connection((name, int(port)), timeout=2).close()

@@ -16,7 +16,7 @@ of their own, so that a large message does not hold them up, at a fixed pace, an
 whom their sender is waiting for or, once it has given up, whom it blames. So a wait
 ends with a name:
 
-- a peer that has given up said whom it blames: believe it;
+- a peer that has given up said so at once, and whom it blames: believe it;
 - a peer that has been silent for eight beats, and did not say goodbye, is gone;
 - if both beat but a wait has lasted most of the timeout, follow who waits for whom
   to the one that waits for nobody: that one has stalled.
@@ -36,7 +36,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ditto.engine.config import LinkConfig
-from ditto.engine.connection import answers, connect
+from ditto.engine.connection import connect
 from ditto.errors import MessageError, PeerError, PeerLostError, PeerStalledError
 from ditto.protocols import Channel
 from ditto.protocols.channel import Buffer, peers_of
@@ -48,6 +48,7 @@ _BEAT = struct.Struct("<BBB")  # kind, rank it is about, whether that one is gon
 _ALIVE, _GAVE_UP, _LEAVING = 0, 1, 2
 _NOBODY = 255
 _GOODBYE = b""
+_WIND_UP = 1.0  # seconds for yacl to say its own goodbyes
 _LAST_REPLIES = 0.05  # seconds for brpc to send them
 
 BEATS = 20
@@ -58,6 +59,9 @@ STALLED_AFTER = 0.8
 """The part of the timeout after which a wait for a living peer ends."""
 MAILBOX_BYTES = 16 << 30
 """What may lie unread before a peer is held to be out of its mind."""
+
+Blame = tuple[str, Rank, bool]
+"""The text of an accusation, whom it names, and whether that one is gone."""
 
 _GONE = (
     "{name} is gone: no sign of life for {silence}. Check its process and its host, "
@@ -72,6 +76,7 @@ _GAVE_UP_ON_US = (
     "{name} has ended the session: it waited for this party for {patience} in vain. "
     "This party was too slow or stood still."
 )
+_FAILED = "{name} has ended the session after an error of its own; its log says which."
 _LEFT = "{name} has left the session in good order, yet its message was awaited."
 
 
@@ -94,8 +99,8 @@ class Links:
         self._heard = dict.fromkeys(self._peers, now)
         self._said = dict.fromkeys(self._peers, (_ALIVE, _NOBODY, 0))
         self._waiting = _NOBODY
-        self._blames: tuple[str, Rank, bool] | None = None
-        self._leaving = self._closed = False
+        self._blames: Blame | None = None
+        self._leaving = self._closed = self._urgent = False
         jobs: list[Callable[[], None]] = [self._beat]
         for peer in self._peers:
             jobs += [partial(self._listen, peer), partial(self._hear, peer)]
@@ -151,8 +156,17 @@ class Links:
         """A bare SPU link without mailbox and seal, to measure SPU by itself."""
         return self._context.spawn()
 
+    def abort(self) -> None:
+        """Tell the peers at once that this party has failed and the session is over."""
+        with self._changed:
+            if self._blames is None and not self._closed:
+                self._blames = (_FAILED, self.config.rank, False)
+                self._urgent = True
+                self._changed.notify_all()
+
     def close(self) -> None:
-        """Wait until the peers have everything that was sent, then let go."""
+        """Leave when the peers do, or at the latest when the timeout has passed, so
+        that they get everything that was sent."""
         with self._changed:
             if self._closed:
                 return
@@ -160,18 +174,18 @@ class Links:
             self._changed.notify_all()
         deadline = time.monotonic() + self.config.timeout
         self._threads[0].join(self.config.timeout)
-        if self._blames is not None:
-            return  # nobody is left who could take it
+        if self._blames is not None or self._told() is not None:
+            return  # the session failed: nobody waits for what is left
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        if self._flush(deadline):
+        if self._flush():
             _let_go(self._context)
 
-    def _flush(self, deadline: float) -> bool:
-        """Wait until all that was sent has arrived; whether the link may be destroyed.
+    def _flush(self) -> bool:
+        """Let yacl wind up; whether it did, so that the link may be destroyed.
 
-        A peer that has everything may be gone before its last reply is out, and then
-        yacl asks it again for ever. Such a peer no longer answers on its port.
+        Peers that said goodbye have finished and need nothing more of us. One of them
+        may be gone before its last reply is out, and then yacl would ask it for ever.
         """
         flushed: list[bool] = []
 
@@ -182,13 +196,7 @@ class Links:
                 return
             flushed.append(True)
 
-        stopping = _start(stop)
-        hosts = [self.config.parties[peer].host for peer in self._peers]
-        stopping.join(1.0)
-        while stopping.is_alive() and time.monotonic() < deadline:
-            if not any(answers(host) for host in hosts):
-                break
-            stopping.join(0.2)
+        _start(stop).join(_WIND_UP)
         time.sleep(_LAST_REPLIES)
         return bool(flushed)
 
@@ -197,15 +205,14 @@ class Links:
             self._blames = self._judge(source, started)
             if self._blames is None:
                 return
+            self._urgent = True
             self._changed.notify_all()
         raise self._accusation(*self._blames)
 
-    def _judge(self, source: Rank, started: float) -> tuple[str, Rank, bool] | None:
-        for peer, (kind, about, gone) in self._said.items():
-            if kind == _GAVE_UP and about == self.config.rank:
-                return _GAVE_UP_ON_US, peer, False
-            if kind == _GAVE_UP:
-                return (_GONE if gone else _STALLED), Rank(about), bool(gone)
+    def _judge(self, source: Rank, started: float) -> Blame | None:
+        told = self._told()
+        if told is not None:
+            return told
         if self._said[source][0] == _LEAVING:
             return _LEFT, source, True
         now, timeout = time.monotonic(), self.config.timeout
@@ -217,6 +224,17 @@ class Links:
             waits_for = self._said[source][1]
             innocent = waits_for in (_NOBODY, int(self.config.rank))
             return _STALLED, source if innocent else Rank(waits_for), False
+        return None
+
+    def _told(self) -> Blame | None:
+        """What a peer that has given up said of it."""
+        for peer, (kind, about, gone) in self._said.items():
+            if kind == _GAVE_UP and about == self.config.rank:
+                return _GAVE_UP_ON_US, peer, False
+            if kind == _GAVE_UP and about == peer:
+                return _FAILED, peer, False
+            if kind == _GAVE_UP:
+                return (_GONE if gone else _STALLED), Rank(about), bool(gone)
         return None
 
     def _accusation(self, text: str, culprit: Rank, gone: bool) -> PeerError:
@@ -235,7 +253,7 @@ class Links:
             return _BEAT.pack(_LEAVING if self._leaving else _ALIVE, self._waiting, 0)
         text, culprit, gone = self._blames
         if text == _GAVE_UP_ON_US:
-            culprit, gone = self.config.rank, False
+            culprit = self.config.rank
         return _BEAT.pack(_GAVE_UP, culprit, gone)
 
     def _beat(self) -> None:
@@ -243,8 +261,8 @@ class Links:
         last = False
         while not last:
             with self._changed:
-                if not self._leaving:
-                    self._changed.wait_for(lambda: self._leaving, pace)
+                self._changed.wait_for(lambda: self._leaving or self._urgent, pace)
+                self._urgent = False
                 last, beat, now = self._leaving, self._state(), time.monotonic()
                 living = [p for p in self._peers if now - self._heard[p] < 4 * pace]
             for peer in living:  # a send to the dead is retried for ever: send few

@@ -30,6 +30,10 @@ class Session:
             self._runtimes = Runtimes(link.spawn, lambda: link.failure)
         return self._runtimes
 
+    def abort(self) -> None:
+        """Leave after an error: the peers learn at once that nothing more comes."""
+        self.close()
+
     def close(self) -> None:
         """Leave the session; the peers get all that was sent."""
         self._runtimes = None
@@ -44,6 +48,10 @@ class LinkedSession(Session):
         super().__init__(party, links, close=links.close)
         self._links = links
 
+    def abort(self) -> None:
+        """See Session."""
+        self._links.abort()
+
     def bare_runtimes(self) -> Runtimes:
         """SPU straight on its own links, to measure it by itself."""
         return Runtimes(self._links.native, lambda: None)
@@ -57,6 +65,7 @@ def open_session(config: LinkConfig) -> LinkedSession:
         channel = links.channel()
         agreed = agree(channel, session=config.session.encode(), prover=prover)
     except BaseException:
+        links.abort()
         links.close()
         raise
     links.seal(agreed.link_keys())

@@ -279,7 +279,7 @@ def _run_or_leave(
     try:
         return function(session, parameters, arrays)
     except Exception:
-        session.close()
+        session.abort()
         raise
 
 

@@ -43,6 +43,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
             result, results = function(session, body["parameters"], arrays)
             write_frame(replies, {"result": result}, results)
         except Exception as error:
+            session.abort()
             if not isinstance(error, DittoError):
                 traceback.print_exc()
             write_frame(replies, {"error": describe(error)}, {})
