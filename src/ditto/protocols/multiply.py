@@ -19,7 +19,7 @@ Security
     the rest is the argument of ``recast``.
 
 Source
-    DESIGN section 5; multiplication by Araki et al. (CCS 2016).
+    docs/explanation/protocols.md; multiplication by Araki et al. (CCS 2016).
 """
 
 import numpy as np

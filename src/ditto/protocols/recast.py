@@ -46,9 +46,10 @@ Security (semi-honest, one corrupted party)
     wrong, not revealing.
 
 Source
-    DESIGN section 5; the carry from top bits follows the positive-bias trick of the
-    Ditto paper (ICML 2024) and Escudero et al. (CRYPTO 2020); the one-round product
-    replaces the two three-party OTs (6k bits) of ABY3 (CCS 2018, section 5.4).
+    docs/explanation/protocols.md; the carry from top bits follows the positive-bias
+    trick of the Ditto paper (ICML 2024) and Escudero et al. (CRYPTO 2020); the
+    one-round product replaces the two three-party OTs (6k bits) of ABY3 (CCS 2018,
+    section 5.4).
 """
 
 from dataclasses import dataclass
