@@ -14,13 +14,14 @@ from ditto.engine import (
     Region,
     Runtimes,
     Session,
+    Value,
     compile_region,
-    from_arrays,
 )
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, decode
 from ditto.protocols import (
     PROTOCOLS,
+    Form,
     Party,
     Protocol,
     client_bytes,
@@ -50,6 +51,11 @@ SPU_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def on_fixed_point(name: str) -> bool:
+    """Whether SPU's operation of this name truncates: else it runs on integers."""
+    return "recast" in name or name == "truncate"
+
+
 def random_shared(
     party: Party,
     shape: tuple[int, ...],
@@ -68,7 +74,7 @@ def random_shared(
 
 def spu_region(name: str, shapes: list[list[int]], bits: int) -> Region:
     """SPU's own operation of this name, on its fixed point or on integers."""
-    dtype = jnp.float32 if "recast" in name or name == "truncate" else jnp.int32
+    dtype = jnp.float32 if on_fixed_point(name) else jnp.int32
     arguments = [jnp.zeros(tuple(shape), dtype) for shape in shapes]
     return compile_region(
         SPU_FUNCTIONS[name], arguments, bits=64 if bits == 64 else 32, name=name
@@ -135,22 +141,20 @@ def measure_spu(
     session: Session, parameters: Json, arrays: Arrays
 ) -> tuple[Json, Arrays]:
     """SPU's own operation once, on given shares: for its result and its traffic."""
-    bits = parameters["bits"]
-    shapes = [list(arrays[f"first{i}"].shape) for i in range(len(arrays) // 2)]
-    region = spu_region(parameters["name"], shapes, bits)
-    kind = FxpType(bits, parameters["frac"])
+    kinds = [FxpType(parameters["bits"], parameters["frac"])] * parameters["operands"]
+    operands = take_operands(Form.SHARES, arrays, kinds)
+    shapes = [list(x.shape) for x in operands]
+    region = spu_region(parameters["name"], shapes, parameters["bits"])
     runtimes = session.runtimes
-    runtimes.put(region, from_arrays(arrays, [kind] * len(shapes)))
+    runtimes.put(region, operands)
     link = session.spu_link
     link.restart_clock()
     before = link.traffic().bytes
     runtimes.execute(region)
     after = link.traffic()
-    (result,) = runtimes.take(region)
-    if not isinstance(result, Shared):
-        raise TypeError(f"{region.name} gave {type(result).__name__}, not shares.")
+    result = _only_shares(runtimes.take(region))
     traffic = {"bytes": after.bytes - before, "rounds": after.rounds}
-    return traffic, {"first": result.first, "second": result.second}
+    return traffic, give_back(result)
 
 
 def _bare_runtimes(session: Session) -> Runtimes:
@@ -158,6 +162,14 @@ def _bare_runtimes(session: Session) -> Runtimes:
     if not isinstance(session, LinkedSession):
         raise TypeError("SPU alone is timed over real links, in a ProcessTrio.")
     return session.bare_runtimes()
+
+
+def _only_shares(results: Sequence[Value]) -> Shared:
+    """The one result of a region, which must be arithmetic shares."""
+    (result,) = results
+    if not isinstance(result, Shared):
+        raise TypeError(f"SPU gave {type(result).__name__}, not shares.")
+    return result
 
 
 def _timed(work: Callable[[], Any]) -> float:
@@ -185,10 +197,19 @@ def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, A
 
 def row_arrays(row: Protocol, integers: Sequence[Any]) -> list[Arrays]:
     """Plain operands of a row, dealt: the arrays of each party."""
-    dealt = [
-        hand_out(row.takes, x, kind)
-        for x, kind in zip(integers, row.operands, strict=True)
-    ]
+    return deal_operands(row.takes, integers, row.operands)
+
+
+def row_operands(row: Protocol, arrays: Arrays) -> list[Any]:
+    """A party's operands, from its part of ``row_arrays``."""
+    return take_operands(row.takes, arrays, row.operands)
+
+
+def deal_operands(
+    form: Form, integers: Sequence[Any], kinds: Sequence[FxpType]
+) -> list[Arrays]:
+    """Plain integers, dealt: the arrays of each party, by operand."""
+    dealt = [hand_out(form, x, kind) for x, kind in zip(integers, kinds, strict=True)]
     return [
         {
             f"{i}.{name}": a
@@ -199,11 +220,11 @@ def row_arrays(row: Protocol, integers: Sequence[Any]) -> list[Arrays]:
     ]
 
 
-def row_operands(row: Protocol, arrays: Arrays) -> list[Any]:
-    """A party's operands, from its part of ``row_arrays``."""
+def take_operands(form: Form, arrays: Arrays, kinds: Sequence[FxpType]) -> list[Any]:
+    """A party's operands, from its part of ``deal_operands``."""
     return [
         take_in(
-            row.takes,
+            form,
             {
                 name.partition(".")[2]: a
                 for name, a in arrays.items()
@@ -211,7 +232,7 @@ def row_operands(row: Protocol, arrays: Arrays) -> list[Any]:
             },
             kind,
         )
-        for i, kind in enumerate(row.operands)
+        for i, kind in enumerate(kinds)
     ]
 
 
@@ -232,13 +253,12 @@ def check_spu(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arra
     region = spu_region("matmul + recast", [[size, size]] * 2, bits)
     kind = FxpType(bits, FXP_FRAC[region.bits])
 
-    def product(x: Shared, y: Shared) -> Shared:
-        (result,) = session.runtimes.run(region, [x, y])
-        if not isinstance(result, Shared):
-            raise TypeError(f"SPU gave {type(result).__name__}, not shares.")
-        return result
-
-    return _check(session, size, kind, product)
+    return _check(
+        session,
+        size,
+        kind,
+        lambda x, y: _only_shares(session.runtimes.run(region, [x, y])),
+    )
 
 
 def _check(

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.bench import programs
-from ditto.engine import FXP_FRAC, ProcessTrio, ThreadTrio, as_arrays
+from ditto.engine import FXP_FRAC, ProcessTrio, Reply, ThreadTrio
 from ditto.fixedpoint import FxpType
 from ditto.protocols import PROTOCOLS, Form, Protocol, gather
-from ditto.sharing import deal
 
 Exact = npt.NDArray[np.longdouble]
 Progress = Callable[[str, int, int], None]
@@ -52,7 +51,7 @@ class _SpuCase:
 
     @property
     def is_fixed_point(self) -> bool:
-        return "recast" in self.name or self.name == "truncate"
+        return programs.on_fixed_point(self.name)
 
     @property
     def limit(self) -> int:
@@ -116,22 +115,12 @@ def _measure(
         *(_real(x, t.frac) for x, t in zip(integers, row.operands, strict=True))
     )
     errors = _errors(got, exact, row.result)
-    count = exact.size
     timing = processes.call(
         programs.time_row,
         {"key": row.key, "repeat": repeat},
         programs.row_arrays(row, _random(row, time_elements)),
     )
-    return Measurement(
-        protocol=row.name,
-        variant=row.variant,
-        parameters=row.parameters,
-        bits_per_element=8 * sum(meter["bytes"] for meter, _ in replies) / count,
-        rounds=max(meter["rounds"] for meter, _ in replies),
-        mean_error_ulp=float(errors.mean()),
-        max_error_ulp=float(np.abs(errors).max()),
-        seconds=max(reply["seconds"] for reply, _ in timing),
-    )
+    return _measurement(row.name, row.variant, row.parameters, replies, errors, timing)
 
 
 def _spu_cases() -> Iterator[_SpuCase]:
@@ -156,11 +145,16 @@ def _measure_spu(
     kind = FxpType(case.bits, frac)
     shapes = case.like.shapes(_rows_for(case.like, error_elements))
     integers = [rng.integers(1 - case.limit, case.limit, shape) for shape in shapes]
-    arrays = _dealt(integers, [kind] * len(shapes))
+    kinds = [kind] * len(shapes)
     replies = threads.call(
         programs.measure_spu,
-        {"name": case.name, "bits": case.bits, "frac": frac},
-        arrays,
+        {
+            "name": case.name,
+            "bits": case.bits,
+            "frac": frac,
+            "operands": len(kinds),
+        },
+        programs.deal_operands(Form.SHARES, integers, kinds),
     )
     got = gather(Form.SHARES, [out for _, out in replies], kind)
     plain = case.like.plain
@@ -178,25 +172,32 @@ def _measure_spu(
             "repeat": repeat,
         },
     )
+    operands = str(kind) if case.is_fixed_point else f"int{case.bits}"
+    return _measurement(
+        case.name, "spu", {"operands": operands}, replies, errors, timing
+    )
+
+
+def _measurement(
+    protocol: str,
+    variant: str,
+    parameters: dict[str, Any],
+    replies: list[Reply],
+    errors: Exact,
+    timing: list[Reply],
+) -> Measurement:
+    """What the parties counted, what was wrong, and the slowest party's time."""
+    bits = 8 * sum(meter["bytes"] for meter, _ in replies)
     return Measurement(
-        protocol=case.name,
-        variant="spu",
-        parameters={
-            "operands": str(kind) if case.is_fixed_point else f"int{case.bits}"
-        },
-        bits_per_element=8 * sum(meter["bytes"] for meter, _ in replies) / exact.size,
+        protocol=protocol,
+        variant=variant,
+        parameters=parameters,
+        bits_per_element=bits / errors.size,
         rounds=max(meter["rounds"] for meter, _ in replies),
         mean_error_ulp=float(errors.mean()),
         max_error_ulp=float(np.abs(errors).max()),
         seconds=max(reply["seconds"] for reply, _ in timing),
     )
-
-
-def _dealt(
-    integers: list[npt.NDArray[Any]], types: list[FxpType]
-) -> list[dict[str, Any]]:
-    dealt = [deal(t.ring.reduce(x), t) for x, t in zip(integers, types, strict=True)]
-    return [as_arrays([shares[rank] for shares in dealt]) for rank in range(3)]
 
 
 def _real(integers: npt.NDArray[Any], frac: int) -> Exact:

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,15 @@ from ditto.errors import DittoError
 if TYPE_CHECKING:
     from ditto.engine import Trio
 
-SPU_WHEEL = "0.10.0.dev20251211"
-JAX = "0.8.0"
+
+def _pinned(package: str) -> str:
+    """The one version that this release asks for."""
+    pins = (line.partition("==") for line in requires("ditto-mpc") or ())
+    return next(pin for name, _, pin in pins if name == package)
+
+
+SPU_WHEEL = _pinned("spu")
+JAX = _pinned("jax")
 
 Finding = tuple[bool, str, str]
 """Whether it is well, what was found, and the way out if it is not."""
@@ -89,7 +96,7 @@ def _cpu() -> Finding:
 
 def _memory() -> Finding:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return total >= 4, f"{total:.1f} GiB", "A BERT-base party needs about 4 GiB."
+    return total >= 4, f"{total:.1f} GiB", "Use a machine with 4 GiB or more."
 
 
 def _parties(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
