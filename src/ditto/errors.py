@@ -114,3 +114,17 @@ class SetupError(DittoError):
 
     code = "setup"
     public = "A compute party is not set up correctly."
+
+
+class PlanError(DittoError):
+    """A plan that is damaged, of another version, or breaks a rule."""
+
+    code = "plan"
+    public = "The plan of the computation is not valid here."
+
+
+class CapacityError(DittoError):
+    """A value went beyond its calibrated range in a simulation."""
+
+    code = "capacity"
+    public = "A value lies outside the range the model was prepared for."

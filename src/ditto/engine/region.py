@@ -28,6 +28,8 @@ class Region:
     outputs: tuple[str, ...]
     real_inputs: tuple[bool, ...]
     """For each input, whether it is SPU's fixed point (True) or plain integers."""
+    public_inputs: tuple[bool, ...]
+    """For each input, whether all parties know it."""
     code: bytes
     scopes: tuple[tuple[str, str], ...]
 
@@ -38,8 +40,11 @@ def compile_region(
     *,
     bits: RingBits,
     name: str,
+    public: Sequence[bool] = (),
 ) -> Region:
     """Compile a JAX function of secret arguments for the ring of ``bits`` bits.
+
+    ``public`` says of each argument whether it is public instead; by default none is.
 
     Arguments are anything with a shape and a dtype. A float32 argument is SPU's fixed
     point, an int32 argument plain integers. Raises UnsupportedOperationError naming
@@ -51,21 +56,28 @@ def compile_region(
     inputs = tuple(f"in{i}" for i in range(len(arguments)))
     outputs = tuple(f"out{i}" for i in range(len(jaxpr.out_avals)))
     try:
-        code = _compile(function, arguments)
+        code = _compile(function, arguments, public)
     except (RuntimeError, NotImplementedError) as failure:
         raise _unsupported(equations, name, failure) from None
     real = tuple(np.issubdtype(a.dtype, np.floating) for a in arguments)
-    return Region(name, bits, inputs, outputs, real, code, scopes)
+    known = tuple(public) or (False,) * len(arguments)
+    return Region(name, bits, inputs, outputs, real, known, code, scopes)
 
 
-def _compile(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
+def _compile(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    public: Sequence[bool] = (),
+) -> bytes:
     from spu.utils import frontend
 
     native = libspu()
     options = native.CompilerOptions()
     options.enable_optimize_denominator_with_broadcast = True
     inputs = [f"in{i}" for i in range(len(arguments))]
-    secret = [native.Visibility.VIS_SECRET] * len(inputs)
+    flags = list(public) or [False] * len(inputs)
+    kinds = (native.Visibility.VIS_SECRET, native.Visibility.VIS_PUBLIC)
+    visibilities = [kinds[flag] for flag in flags]
 
     def region(*values: Any) -> Any:
         return function(*values)
@@ -76,7 +88,7 @@ def _compile(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
         list(arguments),
         {},
         inputs,
-        secret,
+        visibilities,
         lambda outs: [f"out{i}" for i in range(len(outs))],
         copts=options,
     )

@@ -9,7 +9,7 @@ from ditto.engine.spu_library import libspu
 from ditto.engine.values import Value, enter, leave
 from ditto.errors import DittoError, EngineError, FixedPointTypeError
 from ditto.fixedpoint import FxpType
-from ditto.sharing import Shared, SharedBits
+from ditto.sharing import SharedBits
 
 FXP_FRAC: dict[RingBits, int] = {32: 8, 64: 18}
 """The fraction bits of SPU's own fixed point in each ring."""
@@ -32,7 +32,7 @@ class Runtimes:
             raise self._explain(error, "opening the runtimes") from None
 
     def run(
-        self, region: Region, operands: Sequence[Shared | SharedBits]
+        self, region: Region, operands: Sequence[Value]
     ) -> list[Value]:
         """Run a region on shares and return its results as shares."""
         self.put(region, operands)
@@ -43,7 +43,7 @@ class Runtimes:
             raise
         return self.take(region)
 
-    def put(self, region: Region, operands: Sequence[Shared | SharedBits]) -> None:
+    def put(self, region: Region, operands: Sequence[Value]) -> None:
         """Bring a region's operands in."""
         entering = zip(region.inputs, operands, region.real_inputs, strict=True)
         for name, operand, real in entering:
@@ -101,7 +101,7 @@ def _open(link: Any, bits: RingBits) -> Any:
     return native.RuntimeWrapper(link, config)
 
 
-def _check(x: Shared | SharedBits, region: Region, real: bool) -> None:
+def _check(x: Value, region: Region, real: bool) -> None:
     if isinstance(x, SharedBits):
         return
     frac = FXP_FRAC[region.bits] if real else x.type.frac

@@ -31,25 +31,25 @@ class Public:
 Value = Shared | SharedBits | Public
 
 
-def enter(x: Shared | SharedBits, *, as_fixed_point: bool, chunk: int = CHUNK) -> Any:
-    """A share as SPU takes it: integers, or SPU's own fixed point, or bits."""
+def enter(x: Value, *, as_fixed_point: bool, chunk: int = CHUNK) -> Any:
+    """A value as SPU takes it: integers, or SPU's own fixed point, or bits."""
     native = libspu()
     meta = native.ValueMeta()
     meta.visibility = native.Visibility.VIS_SECRET
-    meta.shape = list(x.shape)
-    if isinstance(x, SharedBits):
+    if isinstance(x, Public):
+        meta.visibility = native.Visibility.VIS_PUBLIC
+        meta.shape = list(x.integers.shape)
+        meta.data_type = _data_type(x.type, as_fixed_point)
+        meta.storage_type = f"Pub2k<FM{x.type.bits}>"
+        pair = np.ascontiguousarray(x.integers)
+    elif isinstance(x, SharedBits):
+        meta.shape = list(x.shape)
         meta.data_type = native.DataType.DT_I1
         meta.storage_type = "aby3.BShr<PT_U8,1>"
         pair = _interleave(_unpacked(x.first, x), _unpacked(x.second, x))
     else:
-        if x.type.bits not in (32, 64):
-            raise FixedPointTypeError(
-                f"SPU has rings of 32 and 64 bits, got {x.type}. Recast it first."
-            )
-        integer = f"DT_I{x.type.bits}"
-        meta.data_type = getattr(
-            native.DataType, "DT_F32" if as_fixed_point else integer
-        )
+        meta.shape = list(x.shape)
+        meta.data_type = _data_type(x.type, as_fixed_point)
         meta.storage_type = f"aby3.AShr<FM{x.type.bits}>"
         pair = _interleave(x.first, x.second)
     data = memoryview(pair.tobytes())
@@ -60,6 +60,16 @@ def enter(x: Shared | SharedBits, *, as_fixed_point: bool, chunk: int = CHUNK) -
         for start in range(0, len(data), chunk)
     ]
     return share
+
+
+def _data_type(type: FxpType, as_fixed_point: bool) -> Any:  # noqa: A002
+    """Regions are compiled for float32 and int32, in either ring."""
+    if type.bits not in (32, 64):
+        raise FixedPointTypeError(
+            f"SPU has rings of 32 and 64 bits, got {type}. Recast it first."
+        )
+    kinds = libspu().DataType
+    return kinds.DT_F32 if as_fixed_point else kinds.DT_I32
 
 
 def leave(share: Any, *, fxp_frac: int, scope: str) -> Value:

@@ -33,6 +33,12 @@ def ring_einsum(
     return ring.reduce(np.asarray(total))
 
 
+def ring_einsum_public(subscripts: str, x: Words, y: Words, ring: Ring) -> Words:
+    """einsum(x, y) over a ring of up to 32 bits."""
+    z = np.asarray(_dot_kernel(subscripts)(_as_int32(x), _as_int32(y)))
+    return ring.reduce(z.view(np.uint32))
+
+
 def _as_int32(array: Words) -> Any:
     wide = np.ascontiguousarray(array).astype(np.uint32, copy=False)
     return jnp.asarray(wide.view(np.int32))
@@ -47,13 +53,21 @@ def _int32_kernel(subscripts: str) -> Callable[..., jax.Array]:
     return compiled
 
 
+@lru_cache(maxsize=256)
+def _dot_kernel(subscripts: str) -> Callable[..., jax.Array]:
+    compiled: Callable[..., jax.Array] = jax.jit(
+        lambda a, b: jnp.einsum(subscripts, a, b)
+    )
+    return compiled
+
+
 def _wide_einsum(subscripts: str, x: Words, y: Words) -> Words:
     total: Words | None = None
     longest = _contracted_size(subscripts, x, y)
     if longest > 1 << _EXACT:
         raise ValueError(f"A 64-bit dot product of {longest} terms is not exact.")
     with jax.enable_x64(True):
-        kernel = _float_kernel(subscripts)
+        kernel = _dot_kernel(subscripts)
         xs, ys = _limbs(x), _limbs(y)
         for i, xi in enumerate(xs):
             for j, yj in enumerate(ys[: len(xs) - i]):
@@ -62,14 +76,6 @@ def _wide_einsum(subscripts: str, x: Words, y: Words) -> Words:
                 total = term if total is None else total + term
     assert total is not None  # noqa: S101  (there is always a lowest limb)
     return total
-
-
-@lru_cache(maxsize=256)
-def _float_kernel(subscripts: str) -> Callable[..., jax.Array]:
-    compiled: Callable[..., jax.Array] = jax.jit(
-        lambda a, b: jnp.einsum(subscripts, a, b)
-    )
-    return compiled
 
 
 def _limbs(array: Words) -> list[Any]:

@@ -1,0 +1,413 @@
+"""A party runs a plan: native steps and SPU regions, in order."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.compiler.graph import run
+from ditto.compiler.operations import evaluate
+from ditto.compiler.plan import Plan, Region, Step, Value
+from ditto.engine import Public, Runtimes, Session, compile_region
+from ditto.engine import Region as Compiled
+from ditto.errors import EngineError
+from ditto.fixedpoint import FxpType, Words, encode
+from ditto.protocols import (
+    add,
+    downcast_paper,
+    einsum,
+    lift,
+    multiply,
+    negate,
+    product_type,
+    recast,
+    square,
+    subtract,
+    upcast_paper,
+)
+from ditto.protocols.kernels import ring_einsum_public
+from ditto.sharing import Rank, Shared, SharedBits
+
+Held = Any
+"""What a party holds of a value: Shared, SharedBits or a public array."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one step cost one party."""
+
+    bytes: int
+    rounds: int
+    seconds: float
+
+
+def prepare(plan: Plan) -> list[Compiled]:
+    """The plan's regions, compiled; each distinct one once in this process."""
+    scopes = {
+        step.params["region"]: step.scope
+        for step in reversed(plan.steps)
+        if step.op == "region"
+    }
+    return [
+        compile_plan_region(_Hashed(region, region_publics(plan, i)), scopes[i])
+        for i, region in enumerate(plan.regions)
+    ]
+
+
+def region_publics(plan: Plan, index: int) -> tuple[bool, ...]:
+    """For each input of a region, whether it is public."""
+    step = next(
+        s for s in plan.steps if s.op == "region" and s.params["region"] == index
+    )
+    return tuple(plan.values[v].kind == "public" for v in step.inputs)
+
+
+class _Hashed:
+    """A region as a key: equal if it computes the same."""
+
+    def __init__(self, region: Region, public: tuple[bool, ...]) -> None:
+        self.region, self.public = region, public
+        self._key = (region.bits, public, region.graph.nodes_key())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=4096)
+def compile_plan_region(key: _Hashed, scope: str) -> Compiled:
+    """One region, for SPU."""
+    graph, bits = key.region.graph, key.region.bits
+    nodes = [graph.nodes[i] for i in graph.inputs]
+    shapes = [jax.ShapeDtypeStruct(n.shape, n.dtype) for n in nodes]
+
+    def region(*arguments: Any) -> tuple[Any, ...]:
+        return tuple(run(graph, arguments))
+
+    return compile_region(
+        region,
+        shapes,
+        bits=64 if bits == 64 else 32,
+        name=scope or "plan",
+        public=key.public,
+    )
+
+
+def execute(
+    plan: Plan,
+    session: Session,
+    given: Mapping[int, Held],
+    *,
+    regions: Sequence[Compiled] | None = None,
+    runtimes: Runtimes | None = None,
+    on_step: Callable[[int, Step], None] | None = None,
+) -> tuple[list[Held], list[Spent]]:
+    """Run the plan on what this party holds of its inputs, by value.
+
+    Returns what it then holds of the outputs, and what every step cost.
+    """
+    machine = _Machine(plan, session, regions or prepare(plan), runtimes)
+    return machine.run(dict(given), on_step)
+
+
+class _Machine:
+    def __init__(
+        self,
+        plan: Plan,
+        session: Session,
+        regions: Sequence[Compiled],
+        runtimes: Runtimes | None,
+    ) -> None:
+        self.plan, self.session, self.regions = plan, session, regions
+        self.party, self.rank = session.party, session.party.rank
+        self._runtimes = runtimes
+
+    def run(
+        self, held: dict[int, Held], on_step: Callable[[int, Step], None] | None
+    ) -> tuple[list[Held], list[Spent]]:
+        spent, dying = [], self.plan.last_uses()
+        for i, step in enumerate(self.plan.steps):
+            if on_step:
+                on_step(i, step)
+            started, before = time.perf_counter(), self._sent()
+            self._restart_clocks()
+            operands = [held[v] for v in step.inputs]
+            outputs = [self.plan.values[v] for v in step.outputs]
+            results = getattr(self, f"_{step.op}")(step, operands, outputs)
+            for v, result in zip(step.outputs, results, strict=True):
+                held[v] = result
+            spent.append(
+                Spent(
+                    self._sent() - before,
+                    self._rounds(),
+                    time.perf_counter() - started,
+                )
+            )
+            for v in dying[i]:
+                held.pop(v, None)
+        return [held[output.value] for output in self.plan.outputs], spent
+
+    def _sent(self) -> int:
+        sent = self.party.channel.traffic().bytes + self.session.spu_link.traffic().bytes
+        return int(sent)
+
+    def _restart_clocks(self) -> None:
+        self.party.channel.restart_clock()
+        self.session.spu_link.restart_clock()
+
+    def _rounds(self) -> int:
+        native = self.party.channel.traffic().rounds
+        return int(native + self.session.spu_link.traffic().rounds)
+
+    # Public values
+
+    def _constant(self, step: Step, _: list[Held], __: list[Value]) -> list[Held]:
+        return [self.plan.constants[step.params["index"]]]
+
+    def _public(self, step: Step, operands: list[Held], _: list[Value]) -> list[Held]:
+        values = [jnp.asarray(x) for x in operands]
+        result = evaluate(step.params["op"], step.params["with"], values)
+        return [np.asarray(result)]
+
+    def _embed(self, _: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        kind = _type(outs[0])
+        integers = encode(operands[0], kind, name="public value").reshape(outs[0].shape)
+        zeros = np.zeros_like(integers)
+        first = integers if self.rank == Rank.P0 else zeros
+        second = integers if self.rank == Rank.P2 else zeros
+        return [Shared(first, second, kind)]
+
+    # Linear steps: no message
+
+    def _add(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        x, y = self._aligned(operands, _type(outs[0]))
+        return [add(x, y)]
+
+    def _sub(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        x, y = self._aligned(operands, _type(outs[0]))
+        return [subtract(x, y)]
+
+    def _aligned(self, operands: list[Held], kind: FxpType) -> list[Shared]:
+        """Shares at one frac; public summands as shares of themselves."""
+        return [
+            lift(x, frac=kind.frac) if isinstance(x, Shared) else self._trivial(x, kind)
+            for x in operands
+        ]
+
+    def _trivial(self, values: Any, kind: FxpType) -> Shared:
+        integers = encode(values, kind, name="public summand")
+        zeros = np.zeros_like(integers)
+        return Shared(
+            integers if self.rank == Rank.P0 else zeros,
+            integers if self.rank == Rank.P2 else zeros,
+            kind,
+        )
+
+    def _neg(self, _: Step, operands: list[Held], __: list[Value]) -> list[Held]:
+        return [negate(operands[0])]
+
+    def _select(self, _: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        which, *cases = operands
+        out = outs[0]
+        shares = self._aligned(cases, _type(out))
+        choices = np.asarray(which).astype(np.int64)
+
+        def choose(side: str) -> Words:
+            parts = [np.broadcast_to(getattr(s, side), out.shape) for s in shares]
+            return np.choose(np.broadcast_to(choices, out.shape), parts)
+
+        return [Shared(choose("first"), choose("second"), _type(out))]
+
+    def _retag(self, _: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        x = operands[0]
+        return [Shared(x.first, x.second, _type(outs[0]))]
+
+    def _local(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        kind = _type(outs[0])
+        given = [
+            lift(x, frac=kind.frac) if isinstance(x, Shared) else x for x in operands
+        ]
+        op, params = step.params["op"], step.params["with"]
+
+        def side(name: str) -> Words:
+            arrays = [getattr(x, name) if isinstance(x, Shared) else x for x in given]
+            return kind.ring.reduce(local(op, params, arrays, outs[0].shape))
+
+        return [Shared(side("first"), side("second"), kind)]
+
+    def _scale(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
+        x, factor = _secret_first(operands)
+        integers = self._factor(factor, step.params["frac"])
+
+        def times(share: Words) -> Words:
+            return np.asarray(np.multiply(share, integers))
+
+        scaled = x.map(times)
+        return [Shared(scaled.first, scaled.second, _type(outs[0]))]
+
+    def _contract(
+        self, step: Step, operands: list[Held], outs: list[Value]
+    ) -> list[Held]:
+        kind, text = _type(outs[0]), step.params["subscripts"]
+        secret_first = isinstance(operands[0], Shared)
+        x, factor = _secret_first(operands)
+        integers = self._factor(factor, step.params["frac"])
+
+        def times(share: Words) -> Words:
+            pair = (share, integers) if secret_first else (integers, share)
+            return ring_einsum_public(text, *pair, kind.ring)
+
+        return [Shared(times(x.first), times(x.second), kind)]
+
+    def _factor(self, values: Any, frac: int) -> Words:
+        return encode(values, FxpType(32, frac), name="public factor")
+
+    def _combine(
+        self, step: Step, operands: list[Held], outs: list[Value]
+    ) -> list[Held]:
+        kind = _type(outs[0])
+        weights = [kind.ring.scalar(c) for c in step.params["coefficients"]]
+
+        def total(side: str, holds_bias: bool) -> Words:
+            bias = step.params["bias"] if holds_bias else 0
+            result: Any = np.full(outs[0].shape, kind.ring.scalar(bias))
+            for weight, x in zip(weights, operands, strict=True):
+                result = np.add(result, np.multiply(getattr(x, side), weight))
+            return cast(Words, result)
+
+        first = total("first", self.rank == Rank.P0)
+        return [Shared(first, total("second", self.rank == Rank.P2), kind)]
+
+    # Steps that talk
+
+    def _recast(
+        self, step: Step, operands: list[Held], outs: list[Value]
+    ) -> list[Held]:
+        x, kind = operands[0], _type(outs[0])
+        if step.params["casts"] == "paper":
+            cast_up = kind.bits > x.type.bits
+            protocol = upcast_paper if cast_up else downcast_paper
+            return [protocol(self.party, x, kind)]
+        return [recast(self.party, x, kind, rounds=step.params["rounds"])]
+
+    def _multiply(
+        self, step: Step, operands: list[Held], outs: list[Value]
+    ) -> list[Held]:
+        x, y = operands
+        to = _target(x, y, outs[0])
+        rounds = step.params["rounds"]
+        if step.inputs[0] == step.inputs[1]:
+            return [square(self.party, x, to, rounds)]
+        return [multiply(self.party, x, y, to, rounds)]
+
+    def _einsum(
+        self, step: Step, operands: list[Held], outs: list[Value]
+    ) -> list[Held]:
+        x, y = operands
+        to = _target(x, y, outs[0])
+        text, rounds = step.params["subscripts"], step.params["rounds"]
+        return [einsum(self.party, text, x, y, to, rounds)]
+
+    # SPU
+
+    def _region(
+        self, step: Step, operands: list[Held], outs: list[Value]
+    ) -> list[Held]:
+        region = self.regions[step.params["region"]]
+        given = [
+            _public_for(x, region.bits) if isinstance(x, np.ndarray) else x
+            for x in operands
+        ]
+        runtimes = self._runtimes or self.session.runtimes
+        results = runtimes.run(region, given)
+        return [
+            self._settle(r, out, step) for r, out in zip(results, outs, strict=True)
+        ]
+
+    def _settle(self, result: Any, out: Value, step: Step) -> Held:
+        """What left SPU, in the type the plan gave it."""
+        if out.kind == "bits":
+            if isinstance(result, SharedBits):
+                return result
+        elif isinstance(result, Shared):
+            return Shared(result.first, result.second, _type(out))
+        elif isinstance(result, Public):
+            zeros = np.zeros_like(result.integers)
+            first = result.integers if self.rank == Rank.P0 else zeros
+            second = result.integers if self.rank == Rank.P2 else zeros
+            return Shared(first, second, _type(out))
+        raise EngineError(
+            f"SPU left {type(result).__name__} in scope {step.scope!r} where the plan "
+            f"has {out}.",
+            operation="region",
+            scope=step.scope,
+        )
+
+
+def local(
+    op: str, params: Mapping[str, Any], arrays: Sequence[Any], shape: tuple[int, ...]
+) -> Words:
+    """A linear operation on the integers of one share."""
+    x = arrays[0]
+    match op:
+        case "reshape" | "squeeze" | "expand_dims":
+            return cast(Words, x.reshape(shape))
+        case "transpose":
+            return cast(Words, x.transpose(params["permutation"]))
+        case "broadcast_in_dim":
+            inner = [1] * len(shape)
+            for size, axis in zip(
+                x.shape, params["broadcast_dimensions"], strict=True
+            ):
+                inner[axis] = size
+            return np.broadcast_to(x.reshape(inner), shape)
+        case "concatenate":
+            return np.concatenate(arrays, params["dimension"])
+        case "reduce_sum":
+            axes = tuple(params["axes"])
+            return cast(Words, x.sum(axis=axes, dtype=x.dtype).reshape(shape))
+        case "slice":
+            steps = params["strides"] or [1] * len(shape)
+            index = tuple(
+                slice(a, b, c)
+                for a, b, c in zip(
+                    params["start_indices"], params["limit_indices"], steps, strict=True
+                )
+            )
+            return cast(Words, x[index])
+    signed = [
+        jnp.asarray(a.view(np.int32) if a.dtype == np.uint32 else a)
+        for a in (np.ascontiguousarray(a).reshape(np.shape(a)) for a in arrays)
+    ]
+    return np.asarray(evaluate(op, params, signed)).view(np.uint32)
+
+
+def _public_for(values: Any, bits: int) -> Any:
+    if values.dtype == np.bool_:
+        integers = values.astype(f"uint{bits}")
+        return Public(integers, FxpType(bits, 0))
+    real = values.dtype.kind == "f"
+    kind = FxpType(bits, (18 if bits == 64 else 8) if real else 0)
+    return Public(encode(values, kind, name="public value"), kind)
+
+
+def _secret_first(operands: list[Held]) -> tuple[Shared, Any]:
+    x, y = operands
+    return (x, y) if isinstance(x, Shared) else (y, x)
+
+
+def _target(x: Shared, y: Shared, out: Value) -> FxpType | None:
+    return None if product_type(x.type, y.type) == out.type else out.type
+
+
+def _type(value: Value) -> FxpType:
+    if value.type is None:
+        raise TypeError("A shared value has a type.")
+    return value.type

@@ -1,0 +1,264 @@
+"""approximate: replace functions by the profile's version of them.
+
+Steps
+    exp (in softmax)   squarings: (1 + y + y^2/2)^(2^n), y = x/2^n, with n so large that
+                       |x| * margin <= 1.5 * 2^n; no comparison is needed.
+                       puma: (1 + x/32)^32, and 0 where x < -14.
+    gelu               quad, puma's two polynomials, or a fit.
+    silu, sigmoid, tanh  a fit; where the range is too wide for one, the argument is
+                       clamped first, at the price of two comparisons.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from ditto.compiler.calibrate import Range
+from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.passes.fit import (
+    SHAPES,
+    Fit,
+    Shape,
+    cheapest_fit,
+    split,
+    tail_error,
+)
+from ditto.compiler.profile import Profile
+
+_GELUS = ("gelu", "gelu_tanh")
+_MAX_SQUARINGS = 9
+_EXP_ERROR = 1 / 512
+_CLAMP = 2 * 736
+"""Bits an element of two comparisons with selection."""
+
+
+def approximate(
+    graph: Graph, known: list[Range] | None, secret: list[bool], profile: Profile
+) -> Graph:
+    """Replace every secret function that the profile has a version of."""
+
+    def rule(
+        builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
+    ) -> int | None:
+        node = old.nodes[i]
+        if not secret[i]:
+            return None
+        here = profile.at(node.scope)
+        write = _Writer(builder, node.scope)
+        operand = None if known is None or not node.inputs else known[node.inputs[0]]
+        if node.op in ("exp_negative", "exp"):
+            return _exp(write, node.op, inputs[0], operand, here)
+        if node.op in _GELUS and here.gelu == "quad":
+            return write.quad(inputs[0])
+        if node.op in _GELUS and here.gelu == "puma":
+            return write.puma_gelu(inputs[0])
+        if node.op in SHAPES and here.engine == "rings" and here.gelu != "stock":
+            assert operand is not None  # noqa: S101  (this engine needs calibration)
+            return write.fitted(node.op, inputs[0], operand, here)
+        return None
+
+    return rewrite(graph, rule)
+
+
+def _exp(
+    write: "_Writer", op: str, x: int, operand: Range | None, here: Profile
+) -> int | None:
+    if here.exp == "puma" and op == "exp_negative":
+        return write.puma_exp(x)
+    if here.exp == "squarings" and operand is not None:
+        n = squarings(operand, here.margin)
+        if n <= _MAX_SQUARINGS:
+            return write.squared_exp(x, n)
+    if op == "exp_negative":
+        return write.emit("exp", x, accuracy=None)
+    return None
+
+
+def squarings(operand: Range, margin: float) -> int:
+    """n of the exp by squarings: for the range on the left, accuracy on the right."""
+    left = max(-operand.low, 1e-3) * margin
+    n = max(1, math.ceil(math.log2(left / 1.5)))
+    right = operand.high * margin
+    if right > 0:
+        n = max(n, math.ceil(math.log2(right**3 / (6 * _EXP_ERROR)) / 2))
+        n = max(n, math.ceil(math.log2(right)))
+    return n
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes functions into the new graph, in one scope."""
+
+    builder: Builder
+    scope: str
+
+    def emit(self, op: str, *inputs: int, **params: object) -> int:
+        return self.builder.emit(op, *inputs, scope=self.scope, **params)
+
+    def number(self, value: float) -> int:
+        return self.builder.constant(np.float32(value))
+
+    def add(self, x: int, y: int | float) -> int:
+        return self.emit("add", x, y if isinstance(y, int) else self.number(y))
+
+    def times(self, x: int, y: int | float) -> int:
+        return self.emit("mul", x, y if isinstance(y, int) else self.number(y))
+
+    def combine(self, terms: list[tuple[float, int]], bias: float) -> int:
+        values = [value for _, value in terms]
+        weights = [weight for weight, _ in terms]
+        return self.emit("combine", *values, coefficients=weights, bias=bias)
+
+    def squared_exp(self, x: int, n: int) -> int:
+        y = self.times(x, 2.0**-n)
+        half = self.times(self.times(y, y), 0.5)
+        e = self.add(self.add(half, y), 1.0)
+        for _ in range(n):
+            e = self.times(e, e)
+        return e
+
+    def puma_exp(self, x: int) -> int:
+        e = self.add(self.times(x, 1 / 32), 1.0)
+        for _ in range(5):
+            e = self.times(e, e)
+        inside = self.emit("gt", x, self.number(-14.0))
+        return self.emit("select_n", inside, self.builder.full(e, 0.0), e)
+
+    def quad(self, x: int) -> int:
+        shifted = self.add(x, 1.0)
+        return self.add(self.times(self.times(shifted, shifted), 0.125), 0.375)
+
+    def puma_gelu(self, x: int) -> int:
+        x2 = self.times(x, x)
+        x3, x4 = self.times(x2, x), self.times(x2, x2)
+        x6 = self.times(x3, x3)
+        outer = self.add(
+            self.add(
+                self.times(x3, -0.011034134030615728),
+                self.times(x2, -0.11807612951181953),
+            ),
+            self.add(self.times(x, -0.42226581151983866), -0.5054031199708174),
+        )
+        inner = self.add(
+            self.add(
+                self.times(x6, 0.0018067462606141187),
+                self.times(x4, -0.037688200365904236),
+            ),
+            self.add(
+                self.times(x2, 0.3603292692789629),
+                self.add(self.times(x, 0.5), 0.008526321541038084),
+            ),
+        )
+        below = self.emit("lt", x, self.number(-4.0))
+        low = self.emit("lt", x, self.number(-1.95))
+        high = self.emit("gt", x, self.number(3.0))
+        in_outer = self.emit("xor", below, low)
+        in_inner = self.emit("xor", low, self.emit("not", high))
+        pieces = ((high, x), (in_outer, outer), (in_inner, inner))
+        terms = [
+            self.times(
+                self.emit(
+                    "convert_element_type",
+                    bit,
+                    new_dtype=np.float32,
+                    weak_type=False,
+                    sharding=None,
+                ),
+                value,
+            )
+            for bit, value in pieces
+        ]
+        return self.add(self.add(terms[0], terms[1]), terms[2])
+
+    def fitted(self, name: str, x: int, operand: Range, here: Profile) -> int:
+        radius = math.ceil(8 * max(operand.largest * here.margin, 0.5)) / 8
+        whole = cheapest_fit(name, radius, here.fit_error)
+        inner = _clamped_fit(name, here.fit_error)
+        if whole is not None and whole.bits <= _CLAMP + inner.bits:
+            return self.polynomial(SHAPES[name], x, whole)
+        shape, edge = SHAPES[name], inner.radius
+        stacked = self.emit("concatenate", x, self.emit("neg", x), dimension=0)
+        over = self.add(self.emit("max", stacked, self.number(edge)), -edge)
+        rows = self.builder.nodes[x].shape
+        right, left = (self.rows(over, k * rows[0], rows) for k in (0, 1))
+        inside = self.add(self.emit("sub", x, right), left)
+        middle = self.polynomial(shape, inside, inner)
+        return self.add(middle, right) if shape.above else middle
+
+    def rows(self, x: int, start: int, shape: tuple[int, ...]) -> int:
+        return self.emit(
+            "slice",
+            x,
+            start_indices=(start, *[0] * (len(shape) - 1)),
+            limit_indices=(start + shape[0], *shape[1:]),
+            strides=None,
+        )
+
+    def polynomial(self, shape: Shape, x: int, found: Fit) -> int:
+        """The fit at x: blocks of four coefficients, joined by T4, T8, T16."""
+        r2 = 2 / found.radius**2
+        u = self.combine([(r2, self.times(x, x))], -1.0)
+        even = self._block(_Powers(self, u), np.array(found.coefficients))
+        if shape.odd:
+            terms = [(1.0, self.times(x, self._sum(even)))]
+        else:
+            terms = even[0]
+        constant = shape.level if shape.odd else even[1] + shape.level
+        if shape.slope:
+            terms = [*terms, (shape.slope, x)]
+        return self.combine(terms, constant)
+
+    def _sum(self, block: tuple[list[tuple[float, int]], float]) -> int:
+        return self.combine(*block)
+
+    def _block(
+        self, powers: "_Powers", coefficients: "np.ndarray[tuple[int], np.dtype[np.float64]]"
+    ) -> tuple[list[tuple[float, int]], float]:
+        """sum c_k T_k(u) as terms and a constant."""
+        degree = len(coefficients) - 1
+        if degree < 4:
+            terms = [(float(c), powers.at(k)) for k, c in enumerate(coefficients) if k]
+            return terms, float(coefficients[0])
+        top = split(degree)
+        divisor = np.zeros(top + 1)
+        divisor[top] = 1.0
+        quotient, rest = chebyshev.chebdiv(coefficients, divisor)
+        if len(quotient) == 1:
+            factor = [(float(quotient[0]), powers.at(top))]
+        else:
+            product = self.times(self._sum(self._block(powers, quotient)), powers.at(top))
+            factor = [(1.0, product)]
+        terms, constant = self._block(powers, rest)
+        return [*factor, *terms], constant
+
+
+class _Powers:
+    """Chebyshev polynomials of u, each computed once."""
+
+    def __init__(self, write: _Writer, u: int) -> None:
+        self._write = write
+        self._known = {1: u}
+
+    def at(self, k: int) -> int:
+        if k not in self._known:
+            low, high = k // 2, k - k // 2
+            product = self._write.times(self.at(low), self.at(high))
+            doubled = self._write.times(product, 2.0)
+            if low == high:
+                self._known[k] = self._write.add(doubled, -1.0)
+            else:  # T_{a+b} = 2 T_a T_b - T_{b-a}
+                self._known[k] = self._write.emit("sub", doubled, self.at(high - low))
+        return self._known[k]
+
+
+def _clamped_fit(name: str, error: float) -> Fit:
+    """A fit on the smallest range beyond which f is a straight line."""
+    for step in range(8, 160):
+        edge = step / 8
+        if tail_error(name, edge) <= error:
+            found = cheapest_fit(name, edge, error)
+            if found is not None:
+                return found
+    raise ValueError(f"no fit of {name} within {error}")  # pragma: no cover

@@ -1,0 +1,502 @@
+"""emit: from a graph with rings and types to the steps of a plan.
+
+Steps come in the order in which results demand them, so values live as short as they
+can. A recast is made where a value is wanted in another type than it has, once for each
+type; an input is simply shared in every type it is wanted in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ditto.compiler.graph import Builder, Graph, Node
+from ditto.compiler.operations import Params
+from ditto.compiler.passes.rings import Kind, regions
+from ditto.compiler.passes.types import Types, power_of_two
+from ditto.compiler.plan import Input, Output, Plan, Region, Role, Step, Value
+from ditto.compiler.profile import Profile
+from ditto.errors import FixedPointRangeError
+from ditto.fixedpoint import FxpType
+
+LOW_BITS, HIGH_BITS = 32, 64
+HIGH = FxpType(bits=64, frac=18)
+"""SPU's own fixed point in the high ring."""
+LOW_FIXED = FxpType(bits=32, frac=8)
+"""SPU's own fixed point in the low ring, which the paper's way uses."""
+
+_INDICES = {"gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
+"""The operand from which on operands say where, not what."""
+
+
+@dataclass
+class Emitter:
+    """Builds one plan."""
+
+    graph: Graph
+    kinds: list[Kind]
+    types: Types | None
+    """None if SPU computes in its own fixed point in both rings."""
+    profile: Profile
+    roles: Sequence[Role]
+    names: Sequence[str]
+    _values: list[Value] = field(default_factory=list)
+    _steps: list[Step] = field(default_factory=list)
+    _constants: dict[tuple[str, tuple[int, ...], bytes], int] = field(
+        default_factory=dict
+    )
+    _arrays: list[Any] = field(default_factory=list)
+    _regions: dict[Any, int] = field(default_factory=dict)
+    _region_list: list[Region] = field(default_factory=list)
+    _base: dict[int, int] = field(default_factory=dict)
+    _cast: dict[tuple[int, FxpType], int] = field(default_factory=dict)
+    _forms: dict[int, dict[Any, int]] = field(default_factory=dict)
+
+    def plan(self, result: Any) -> Plan:
+        """Emit all that the outputs need."""
+        self._leaders = regions(self.graph, self.kinds)
+        self._members: dict[int, list[int]] = {}
+        for i, leader in self._leaders.items():
+            self._members.setdefault(leader, []).append(i)
+        self._users = self.graph.users()
+        for i in self.graph.outputs:
+            self._demand(i)
+        outputs = [
+            Output(self._result(i), self.graph.nodes[i].dtype)
+            for i in self.graph.outputs
+        ]
+        nodes = [self.graph.nodes[i] for i in self.graph.inputs]
+        inputs = tuple(
+            Input(name, role, node.shape, node.dtype, tuple(forms.values()))
+            for name, role, node, forms in zip(
+                self.names,
+                self.roles,
+                nodes,
+                [self._forms.get(k, {}) for k in range(len(nodes))],
+                strict=True,
+            )
+        )
+        return Plan(
+            self.profile,
+            inputs,
+            tuple(self._values),
+            tuple(self._arrays),
+            tuple(self._region_list),
+            tuple(self._steps),
+            tuple(outputs),
+            result,
+        )
+
+    # Order
+
+    def _demand(self, target: int) -> None:
+        stack = [target]
+        while stack:
+            i = stack[-1]
+            if self._done(i):
+                stack.pop()
+                continue
+            waiting = [u for u in self._dependencies(i) if not self._done(u)]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                stack.pop()
+                self._emit(i)
+
+    def _done(self, i: int) -> bool:
+        return i in self._base or self.graph.nodes[i].op == "input"
+
+    def _dependencies(self, i: int) -> list[int]:
+        if i not in self._leaders:
+            return list(self.graph.nodes[i].inputs)
+        members = self._members[self._leaders[i]]
+        inside = set(members)
+        return [
+            u for m in members for u in self.graph.nodes[m].inputs if u not in inside
+        ]
+
+    def _emit(self, i: int) -> None:
+        node = self.graph.nodes[i]
+        match self.kinds[i]:
+            case "public":
+                self._base[i] = self._public(i, node)
+            case "linear":
+                self._base[i] = self._linear(i, node)
+            case "scale":
+                self._base[i] = self._scale(i, node)
+            case "product":
+                self._base[i] = self._product(i, node)
+            case _:
+                self._region(self._leaders[i])
+
+    # Values
+
+    def _new(
+        self,
+        shape: tuple[int, ...],
+        type: FxpType | None,  # noqa: A002
+        dtype: str,
+        kind: str = "shared",
+    ) -> int:
+        self._values.append(Value(shape, kind, type, dtype))  # type: ignore[arg-type]
+        return len(self._values) - 1
+
+    def _step(
+        self, op: str, inputs: Sequence[int], output: int, scope: str, /, **params: Any
+    ) -> int:
+        self._steps.append(Step(op, tuple(inputs), (output,), params, scope))
+        return output
+
+    def _array(self, values: Any) -> int:
+        array = np.ascontiguousarray(values).reshape(np.shape(values))
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = len(self._arrays)
+            self._arrays.append(array)
+        return self._constants[key]
+
+    def _form(self, i: int, type: FxpType | None) -> int:  # noqa: A002
+        """An input in one type; None for a public one."""
+        node = self.graph.nodes[i]
+        forms = self._forms.setdefault(int(node.params["index"]), {})
+        if type not in forms:
+            kind = "public" if type is None else "shared"
+            forms[type] = self._new(node.shape, type, node.dtype, kind)
+        return forms[type]
+
+    def _plain(self, i: int) -> int:
+        """A public value."""
+        if self.graph.nodes[i].op == "input":
+            return self._form(i, None)
+        return self._base[i]
+
+    def _shared(self, i: int, type: FxpType) -> int:  # noqa: A002
+        """Node i as shares of a type; public numbers become shares of themselves."""
+        node = self.graph.nodes[i]
+        key = (i, type)
+        if key in self._cast:
+            return self._cast[key]
+        if self.kinds[i] == "public":
+            self._check_constant(i, type)
+            made = self._new(node.shape, type, node.dtype)
+            self._step("embed", [self._plain(i)], made, node.scope)
+        elif node.op == "input":
+            made = self._form(i, type)
+        else:
+            made = self._recast(self._base[i], type, node.scope)
+        self._cast[key] = made
+        return made
+
+    def _recast(self, value: int, type: FxpType, scope: str) -> int:  # noqa: A002
+        held = self._values[value]
+        if held.type == type:
+            return value
+        here = self.profile.at(scope)
+        made = self._new(held.shape, type, held.dtype)
+        return self._step(
+            "recast", [value], made, scope, rounds=here.rounds, casts=here.casts
+        )
+
+    def _check_constant(self, i: int, type: FxpType) -> None:  # noqa: A002
+        values = self.graph.constant(i)
+        if values is None or values.size == 0:
+            return
+        largest = float(np.max(np.abs(values.astype(np.float64))))
+        if not largest < type.max_value:
+            node = self.graph.nodes[i]
+            raise FixedPointRangeError(
+                f"A constant of {largest:.3g} in scope {node.scope or '(top)'!r} "
+                f"meets secret values of {type}, which holds |value| < "
+                f"{type.max_value:.3g}. Bound it (a mask needs no more than -30)."
+            )
+
+    def _type(self, i: int) -> FxpType:
+        """What node i is carried at in the low ring."""
+        if self.types is None:
+            return LOW_FIXED
+        return FxpType(LOW_BITS, self.types.frac[i])
+
+    def _low(self, i: int) -> int:
+        return self._shared(i, self._type(i))
+
+    def _result(self, i: int) -> int:
+        if self.kinds[i] == "public":
+            return self._plain(i)
+        if self.graph.nodes[i].op == "input":
+            return self._form(i, self._type(i))
+        return self._base[i]
+
+    # Native steps
+
+    def _public(self, i: int, node: Node) -> int:
+        made = self._new(node.shape, None, node.dtype, "public")
+        if node.op == "constant":
+            index = self._array(self.graph.constant(i))
+            return self._step("constant", [], made, node.scope, index=index)
+        inputs = [self._plain(u) for u in node.inputs]
+        call = {"op": node.op, "with": dict(node.params)}
+        return self._step("public", inputs, made, node.scope, **call)
+
+    def _linear(self, i: int, node: Node) -> int:
+        kind = self._type(i)
+        if node.op == "convert_element_type":
+            return self._low(node.inputs[0])
+        made = self._new(node.shape, kind, node.dtype)
+        if node.op in ("add", "sub", "neg"):
+            inputs = [self._mixed(u, kind) for u in node.inputs]
+            return self._step(node.op, inputs, made, node.scope)
+        if node.op == "select_n":
+            which, *cases = node.inputs
+            inputs = [self._plain(which), *(self._mixed(u, kind) for u in cases)]
+            return self._step("select", inputs, made, node.scope)
+        first_index = _INDICES.get(node.op, len(node.inputs))
+        inputs = [
+            self._shared(u, kind) if k < first_index else self._plain(u)
+            for k, u in enumerate(node.inputs)
+        ]
+        call = {"op": node.op, "with": dict(node.params)}
+        return self._step("local", inputs, made, node.scope, **call)
+
+    def _mixed(self, u: int, type: FxpType) -> int:  # noqa: A002
+        if self.kinds[u] != "public":
+            return self._low(u)
+        self._check_constant(u, type)
+        return self._plain(u)
+
+    def _scale(self, i: int, node: Node) -> int:
+        assert self.types is not None  # noqa: S101
+        kind = self._type(i)
+        retag = power_of_two(self.graph, i)
+        if retag:
+            made = self._new(node.shape, kind, node.dtype)
+            return self._step("retag", [self._low(retag[0])], made, node.scope)
+        natural = FxpType(LOW_BITS, self.types.natural[i])
+        frac = self.types.factor_frac[i]
+        made = self._new(node.shape, natural, node.dtype)
+        if node.op == "combine":
+            self._combine(i, node, made, natural)
+        else:
+            inputs = [
+                self._plain(u) if self.kinds[u] == "public" else self._limited(u, i)
+                for u in node.inputs
+            ]
+            params: dict[str, Any] = {"frac": frac}
+            op = "scale"
+            if node.op == "dot_general":
+                op = "contract"
+                params["subscripts"] = subscripts(self.graph, i)
+            self._step(op, inputs, made, node.scope, **params)
+        return self._recast(made, kind, node.scope)
+
+    def _limited(self, u: int, i: int) -> int:
+        """Operand u of scale i, coarse enough to leave room for the factor."""
+        assert self.types is not None  # noqa: S101
+        (limit,) = self.types.operand_fracs[i]
+        return self._shared(u, FxpType(LOW_BITS, min(limit, self.types.frac[u])))
+
+    def _combine(self, i: int, node: Node, made: int, natural: FxpType) -> None:
+        inputs = [self._limited(u, i) for u in node.inputs]
+        held = [self._values[v].type for v in inputs]
+        fracs = [kind.frac for kind in held if kind is not None]
+        weights = [
+            round(float(np.ldexp(float(c), natural.frac - f)))
+            for c, f in zip(node.params["coefficients"], fracs, strict=True)
+        ]
+        bias = round(float(np.ldexp(float(node.params["bias"]), natural.frac)))
+        self._step(
+            "combine", inputs, made, node.scope, coefficients=weights, bias=bias
+        )
+
+    def _product(self, i: int, node: Node) -> int:
+        assert self.types is not None  # noqa: S101
+        fracs = self.types.operand_fracs[i]
+        inputs = [
+            self._shared(u, FxpType(LOW_BITS, f))
+            for u, f in zip(node.inputs, fracs, strict=True)
+        ]
+        kind = self._type(i)
+        users = self._users[i]
+        only_high = users and all(self.kinds[u] == "high" for u in users)
+        if only_high and i not in self.graph.outputs and node.dtype == "float32":
+            kind = HIGH  # no truncation before an upcast: one recast does both
+        made = self._new(node.shape, kind, node.dtype)
+        rounds = self.profile.at(node.scope).rounds
+        if node.op == "mul":
+            return self._step("multiply", inputs, made, node.scope, rounds=rounds)
+        text = subscripts(self.graph, i)
+        return self._step(
+            "einsum", inputs, made, node.scope, rounds=rounds, subscripts=text
+        )
+
+    # Regions
+
+    def _region(self, leader: int) -> None:
+        members = sorted(self._members[leader])
+        low = self.kinds[leader] == "low"
+        bits = LOW_BITS if low else HIGH_BITS
+        writer = _RegionWriter(self, low and self.types is not None)
+        for m in members:
+            writer.add(m)
+        inside = set(members)
+        leaving = [
+            m
+            for m in members
+            if m in self.graph.outputs or any(u not in inside for u in self._users[m])
+        ]
+        graph = writer.builder.finish(writer.place[m] for m in leaving)
+        key = (bits, graph.nodes_key())
+        if key not in self._regions:
+            self._regions[key] = len(self._region_list)
+            self._region_list.append(Region(bits, graph))
+        outputs = []
+        for m in leaving:
+            node = self.graph.nodes[m]
+            if node.dtype == "bool":
+                made = self._new(node.shape, None, "bool", "bits")
+            else:
+                made = self._new(node.shape, self._region_type(m, low), node.dtype)
+            self._base[m] = made
+            outputs.append(made)
+        for m in members:
+            self._base.setdefault(m, -1)
+        scope = self.graph.nodes[leader].scope
+        params = {"region": self._regions[key]}
+        step = Step("region", tuple(writer.inputs), tuple(outputs), params, scope)
+        self._steps.append(step)
+
+    def _region_type(self, i: int, low: bool) -> FxpType:
+        if low:
+            whole = self.graph.nodes[i].dtype != "float32"
+            return FxpType(LOW_BITS, 0) if whole else self._type(i)
+        whole = self.graph.nodes[i].dtype != "float32"
+        return FxpType(HIGH_BITS, 0) if whole else HIGH
+
+
+class _RegionWriter:
+    """Writes the graph of one region."""
+
+    def __init__(self, emitter: Emitter, integers: bool) -> None:
+        self._emitter = emitter
+        self._integers = integers
+        self.builder = Builder()
+        self.place: dict[int, int] = {}
+        self.inputs: list[int] = []
+        self._entered: dict[Any, int] = {}
+
+    def add(self, i: int) -> None:
+        graph = self._emitter.graph
+        node = graph.nodes[i]
+        if not self._integers:
+            operands = [self._real_operand(u, i) for u in node.inputs]
+            params = node.params
+        else:
+            frac = self._common_frac(i)
+            operands = [self._integer_operand(u, frac) for u in node.inputs]
+            params = _as_integers(node.params)
+            if node.op == "convert_element_type":
+                params = {**params, "new_dtype": {"dtype": "int32"}}
+        self.place[i] = self.builder.emit_encoded(node.op, operands, params, "")
+
+    def _common_frac(self, i: int) -> int:
+        """The frac at which the operands meet."""
+        emitter = self._emitter
+        graph, types = emitter.graph, emitter.types
+        assert types is not None  # noqa: S101
+        numbers = [
+            types.frac[u]
+            for u in graph.nodes[i].inputs
+            if emitter.kinds[u] != "public" and graph.nodes[u].dtype == "float32"
+        ]
+        return max([*numbers, types.frac[i]] if numbers else [0])
+
+    def _integer_operand(self, u: int, frac: int) -> int:
+        emitter = self._emitter
+        node = emitter.graph.nodes[u]
+        if node.dtype == "bool":
+            return self._bits(u)
+        kind = FxpType(LOW_BITS, frac if node.dtype == "float32" else 0)
+        if u in self.place:
+            return self._lifted(u, kind)
+        values = emitter.graph.constant(u)
+        if values is not None:
+            emitter._check_constant(u, kind)
+            scaled = np.rint(np.ldexp(values.astype(np.float64), kind.frac))
+            return self.builder.constant(scaled.astype(np.int32))
+        return self._enter(emitter._shared(u, kind), "int32", node)
+
+    def _lifted(self, u: int, kind: FxpType) -> int:
+        types = self._emitter.types
+        assert types is not None  # noqa: S101
+        up = kind.frac - types.frac[u]
+        if up <= 0 or self._emitter.graph.nodes[u].dtype != "float32":
+            return self.place[u]
+        factor = self.builder.constant(np.int32(1 << up))
+        return self.builder.emit("mul", self.place[u], factor)
+
+    def _real_operand(self, u: int, user: int) -> int:
+        emitter = self._emitter
+        if u in self.place:
+            return self.place[u]
+        node = emitter.graph.nodes[u]
+        values = emitter.graph.constant(u)
+        if values is not None:
+            return self.builder.constant(values)
+        if node.dtype == "bool":
+            return self._bits(u)
+        high = emitter.kinds[user] == "high"
+        whole = node.dtype != "float32"
+        if high:
+            kind = FxpType(HIGH_BITS, 0) if whole else HIGH
+        else:
+            kind = FxpType(LOW_BITS, 0) if whole else LOW_FIXED
+        if emitter.kinds[u] == "public":
+            return self._enter(emitter._plain(u), node.dtype, node)
+        return self._enter(emitter._shared(u, kind), node.dtype, node)
+
+    def _bits(self, u: int) -> int:
+        if u in self.place:
+            return self.place[u]
+        emitter = self._emitter
+        node = emitter.graph.nodes[u]
+        values = emitter.graph.constant(u)
+        if values is not None:
+            return self.builder.constant(values)
+        public = emitter.kinds[u] == "public"
+        value = emitter._plain(u) if public else emitter._base[u]
+        return self._enter(value, "bool", node)
+
+    def _enter(self, value: int, dtype: str, node: Node) -> int:
+        if value not in self._entered:
+            index = len(self.inputs)
+            self.inputs.append(value)
+            self._entered[value] = self.builder.input(index, node.shape, dtype)
+        return self._entered[value]
+
+
+def _as_integers(params: Params) -> Params:
+    """Parameters of an operation on real numbers, for integers."""
+    return {
+        name: {"dtype": "int32"} if value == {"dtype": "float32"} else value
+        for name, value in params.items()
+    }
+
+
+def subscripts(graph: Graph, i: int) -> str:
+    """A dot_general as einsum writes it."""
+    node = graph.nodes[i]
+    (left_sum, right_sum), (left_batch, right_batch) = node.params["dimension_numbers"]
+    a, b = (graph.nodes[u] for u in node.inputs)
+    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    left = [next(letters) for _ in a.shape]
+    right: list[str | None] = [None] * len(b.shape)
+    for x, y in zip([*left_sum, *left_batch], [*right_sum, *right_batch], strict=True):
+        right[y] = left[x]
+    right_text = [letter or next(letters) for letter in right]
+    batch = [left[x] for x in left_batch]
+    taken = {*left_batch, *left_sum}
+    free_left = [left[x] for x in range(len(left)) if x not in taken]
+    taken = {*right_batch, *right_sum}
+    free_right = [right_text[y] for y in range(len(right)) if y not in taken]
+    result = "".join([*batch, *free_left, *free_right])
+    return f"{''.join(left)},{''.join(right_text)}->{result}"

@@ -1,0 +1,143 @@
+"""normalise: say everything with few operations.
+
+Divisions become products with a reciprocal of as few elements as possible, powers
+become products, and a sum of products becomes a dot product, which costs per sum and
+not per product.
+"""
+
+import math
+
+from ditto.compiler.graph import Builder, Graph, rewrite
+
+_MOVES = frozenset(("broadcast_in_dim", "reshape", "squeeze", "expand_dims"))
+
+
+def normalise(graph: Graph, secret: list[bool]) -> Graph:
+    """Rewrite to the operations that types are assigned to."""
+    users = graph.users()
+
+    def rule(
+        builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
+    ) -> int | None:
+        if not secret[i]:
+            return None
+        node, scope = old.nodes[i], old.nodes[i].scope
+        if node.dtype != "float32" and node.op not in ("square", "integer_pow"):
+            return None
+        match node.op:
+            case "square":
+                return builder.emit("mul", inputs[0], inputs[0], scope=scope)
+            case "integer_pow":
+                return _power(builder, inputs[0], int(node.params["y"]), scope)
+            case "pow" if (exponent := old.uniform(node.inputs[1])) is not None:
+                return _real_power(builder, inputs[0], exponent, scope)
+            case "div":
+                return _quotient(builder, old, i, inputs, secret)
+            case "exp2":
+                ln2 = builder.constant(math.log(2), "float32")
+                scaled = builder.emit("mul", inputs[0], ln2, scope=scope)
+                return builder.emit("exp", scaled, scope=scope, accuracy=None)
+            case "expm1":
+                raised = builder.emit("exp", inputs[0], scope=scope, accuracy=None)
+                one = builder.constant(1.0, "float32")
+                return builder.emit("sub", raised, one, scope=scope)
+            case "log1p":
+                one = builder.constant(1.0, "float32")
+                total = builder.emit("add", inputs[0], one, scope=scope)
+                return builder.emit("log", total, scope=scope, accuracy=None)
+            case "clamp":
+                low, x, high = inputs
+                raised = builder.emit("max", x, low, scope=scope)
+                return builder.emit("min", raised, high, scope=scope)
+            case "reduce_sum":
+                return _dot(builder, old, i, inputs[0], secret, users)
+        return None
+
+    return rewrite(graph, rule)
+
+
+def _power(builder: Builder, x: int, exponent: int, scope: str) -> int:
+    if exponent < 0:
+        return reciprocal(builder, _power(builder, x, -exponent, scope), scope)
+    if exponent == 0:
+        return builder.full(x, 1.0)
+    if exponent == 1:
+        return x
+    half = _power(builder, x, exponent // 2, scope)
+    squared = builder.emit("mul", half, half, scope=scope)
+    return builder.emit("mul", squared, x, scope=scope) if exponent % 2 else squared
+
+
+def _real_power(builder: Builder, x: int, exponent: float, scope: str) -> int:
+    if exponent == int(exponent):
+        return _power(builder, x, int(exponent), scope)
+    if abs(exponent) == 0.5:
+        root = "sqrt" if exponent > 0 else "rsqrt"
+        return builder.emit(root, x, scope=scope, accuracy=None)
+    logarithm = builder.emit("log", x, scope=scope, accuracy=None)
+    factor = builder.constant(exponent, "float32")
+    scaled = builder.emit("mul", logarithm, factor, scope=scope)
+    return builder.emit("exp", scaled, scope=scope, accuracy=None)
+
+
+def _quotient(
+    builder: Builder,
+    old: Graph,
+    i: int,
+    inputs: tuple[int, ...],
+    secret: list[bool],
+) -> int:
+    node = old.nodes[i]
+    scope = node.scope
+    if secret[node.inputs[1]]:
+        inverse = reciprocal(builder, inputs[1], scope)
+    else:
+        one = builder.constant(1.0, "float32")
+        inverse = builder.emit("div", one, inputs[1], scope=scope)
+    if old.uniform(node.inputs[0]) == 1.0 and builder.nodes[inverse].shape == node.shape:
+        return inverse
+    return builder.emit("mul", inputs[0], inverse, scope=scope)
+
+
+def reciprocal(builder: Builder, x: int, scope: str) -> int:
+    """1/x, taken before x is spread out; of a root it is the inverse root."""
+    node = builder.nodes[x]
+    if node.op in _MOVES and builder.nodes[node.inputs[0]].size <= node.size:
+        inverse = reciprocal(builder, node.inputs[0], scope)
+        return builder.emit_encoded(node.op, (inverse,), node.params, scope)
+    if node.op == "sqrt":
+        return builder.emit("rsqrt", *node.inputs, scope=scope, accuracy=None)
+    return builder.emit("reciprocal", x, scope=scope)
+
+
+def _dot(
+    builder: Builder,
+    old: Graph,
+    i: int,
+    product: int,
+    secret: list[bool],
+    users: list[list[int]],
+) -> int | None:
+    """sum(a * b) as one contraction, when nothing else needs a * b."""
+    node, source = old.nodes[i], old.nodes[i].inputs[0]
+    inner = builder.nodes[product]
+    if inner.op != "mul" or len(users[source]) != 1:
+        return None
+    old_source = old.nodes[source]
+    if old_source.op in ("mul", "div"):
+        both = all(secret[u] for u in old_source.inputs)
+    else:
+        both = old_source.op in ("square", "integer_pow")
+    if not both or any(builder.nodes[u].shape != inner.shape for u in inner.inputs):
+        return None
+    summed = tuple(int(a) for a in node.params["axes"])
+    kept = tuple(a for a in range(len(inner.shape)) if a not in summed)
+    return builder.emit(
+        "dot_general",
+        *inner.inputs,
+        scope=node.scope,
+        dimension_numbers=((summed, summed), (kept, kept)),
+        precision=None,
+        preferred_element_type=None,
+        out_sharding=None,
+    )

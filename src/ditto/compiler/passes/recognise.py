@@ -1,0 +1,120 @@
+"""recognise: find GeLU, SiLU, sigmoid, tanh and the exp of softmax, however written.
+
+A function of one tensor, element by element, is told by what it does, not by how it is
+written: every such piece of the graph is evaluated on a grid and compared with the
+functions we know. The exp of softmax is told by its operand, x less a maximum of x.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.operations import ELEMENTWISE, evaluate
+
+_GRID = np.linspace(-7.0, 7.0, 225).astype(np.float32)
+_TOLERANCE = 2e-5
+_TELLTALE = frozenset(("erf", "erfc", "tanh", "logistic", "exp"))
+_LARGEST_PIECE = 24
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+    "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
+    "silu": jax.nn.silu,
+    "logistic": jax.nn.sigmoid,
+    "tanh": jnp.tanh,
+}
+_MOVES = frozenset(("broadcast_in_dim", "reshape", "squeeze", "expand_dims"))
+
+
+def recognise(graph: Graph) -> Graph:
+    """Name the functions that a profile replaces."""
+    known = {name: np.asarray(f(_GRID)) for name, f in FUNCTIONS.items()}
+    found: dict[int, tuple[str, int]] = {}
+    covered: set[int] = set()
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if i not in covered and graph.nodes[i].op in ELEMENTWISE:
+            match = _match(graph, i, known)
+            if match:
+                found[i] = match[:2]
+                covered |= match[2]
+
+    place: dict[int, int] = {}
+
+    def rule(
+        builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
+    ) -> int | None:
+        node = old.nodes[i]
+        place.update(zip(node.inputs, inputs, strict=True))
+        if i in found:
+            name, source = found[i]
+            params = {"accuracy": None} if name in ("tanh", "logistic") else {}
+            place[i] = builder.emit(name, place[source], scope=node.scope, **params)
+        elif node.op == "exp" and less_its_maximum(old, node.inputs[0]):
+            place[i] = builder.emit("exp_negative", *inputs, scope=node.scope)
+        else:
+            place[i] = builder.emit_encoded(node.op, inputs, node.params, node.scope)
+        return place[i]
+
+    return rewrite(graph, rule)
+
+
+def _match(
+    graph: Graph, end: int, known: dict[str, Any]
+) -> tuple[str, int, set[int]] | None:
+    """The function that ``end`` is of some earlier node, if we know it."""
+    piece, sources = {end}, set(_operands(graph, end))
+    while len(piece) <= _LARGEST_PIECE:
+        if len(sources) == 1 and _tells(graph, piece):
+            (source,) = sources
+            values = _evaluate(graph, sorted(piece), source)
+            for name, expected in known.items():
+                if values is not None and np.abs(values - expected).max() < _TOLERANCE:
+                    return name, source, piece
+        latest = max(sources, default=-1)
+        if latest < 0 or graph.nodes[latest].op not in ELEMENTWISE:
+            return None
+        if graph.nodes[latest].shape != graph.nodes[end].shape:
+            return None
+        piece.add(latest)
+        sources = (sources - {latest}) | set(_operands(graph, latest))
+    return None
+
+
+def _tells(graph: Graph, piece: set[int]) -> bool:
+    return any(graph.nodes[i].op in _TELLTALE for i in piece)
+
+
+def _operands(graph: Graph, i: int) -> list[int]:
+    return [u for u in graph.nodes[i].inputs if graph.nodes[u].op != "constant"]
+
+
+def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Any:
+    values: dict[int, Any] = {source: jnp.asarray(_GRID)}
+    for i in piece:
+        node = graph.nodes[i]
+        for u in node.inputs:
+            if u not in values:
+                number = graph.uniform(u)
+                if number is None:
+                    return None
+                values[u] = jnp.asarray(number, graph.nodes[u].dtype)
+        operands = [values[u] for u in node.inputs]
+        values[i] = evaluate(node.op, node.params, operands)
+    result = np.asarray(values[piece[-1]])
+    return result if result.shape == _GRID.shape else None
+
+
+def less_its_maximum(graph: Graph, i: int) -> bool:
+    """Whether node i is x - max(x)."""
+    node = graph.nodes[i]
+    if node.op != "sub":
+        return False
+    minuend, subtrahend = node.inputs
+    while graph.nodes[subtrahend].op in _MOVES:
+        subtrahend = graph.nodes[subtrahend].inputs[0]
+    top = graph.nodes[subtrahend]
+    return top.op == "reduce_max" and top.inputs[0] == minuend

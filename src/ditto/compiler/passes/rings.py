@@ -1,0 +1,131 @@
+"""rings: decide for every node who computes it and in which ring.
+
+Linear algebra is native, in the low ring. Comparisons, maxima and selections by secret
+bits run in SPU on plain integers of the low ring, whatever their frac. Reciprocals,
+roots, logarithms and all we have no protocol for run in SPU's high ring.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from ditto.compiler.calibrate import Range
+from ditto.compiler.graph import Graph
+from ditto.compiler.operations import LINEAR_SHAPE
+from ditto.fixedpoint import FxpType
+
+Kind = Literal["public", "input", "linear", "scale", "product", "low", "high"]
+
+LOW = frozenset(
+    "max min reduce_max reduce_min lt le gt ge eq ne select_n and or not xor abs sign "
+    "reduce_and reduce_or".split()
+)
+_MIN_PRECISION = 5.0
+"""Significant bits below which a product moves to the high ring."""
+
+
+def secrets(graph: Graph, public_inputs: Sequence[bool]) -> list[bool]:
+    """For every node, whether it depends on a secret."""
+    found: list[bool] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            found.append(not public_inputs[node.params["index"]])
+        else:
+            found.append(any(found[u] for u in node.inputs))
+    return found
+
+
+def assign_rings(graph: Graph, known: list[Range], secret: list[bool]) -> list[Kind]:
+    """The kind of every node."""
+    kinds: list[Kind] = [_kind(graph, i, secret) for i in range(len(graph.nodes))]
+    for i, node in enumerate(graph.nodes):
+        if kinds[i] == "product" and node.dtype == "float32":
+            finest = FxpType.finest(bits=32, bound=2 * known[i].largest).frac
+            magnitude = sum(math.log2(known[u].rms) for u in node.inputs)
+            if (finest + magnitude) / 2 < _MIN_PRECISION:
+                kinds[i] = "high"
+    users = graph.users()
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if kinds[i] in ("linear", "scale", "product") and users[i]:
+            above = all(kinds[u] == "high" for u in users[i])
+            operands = [u for u in graph.nodes[i].inputs if secret[u]]
+            if above and all(kinds[u] == "high" for u in operands):
+                kinds[i] = "high"
+    return kinds
+
+
+def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
+    node = graph.nodes[i]
+    if not secret[i]:
+        return "public"
+    if node.op == "input":
+        return "input"
+    hidden = [secret[u] for u in node.inputs]
+    whole = graph.nodes[node.inputs[0]].dtype
+    kind: Kind = "high"
+    match node.op:
+        case "add" | "sub" | "neg":
+            kind = "linear"
+        case "combine":
+            kind = "scale"
+        case "mul" | "dot_general":
+            kind = "product" if all(hidden) else "scale"
+        case "select_n":
+            kind = "low" if hidden[0] else "linear"
+        case "convert_element_type":
+            if whole == "bool":
+                kind = "low"
+            elif node.dtype == "float32" or whole == node.dtype:
+                kind = "linear"
+        case "gather" | "dynamic_slice":
+            kind = "high" if any(hidden[1:]) else "linear"
+        case "dynamic_update_slice":
+            kind = "high" if any(hidden[2:]) else "linear"
+        case "pad":
+            kind = "high" if hidden[1] else "linear"
+        case op if op in LINEAR_SHAPE:
+            kind = "linear"
+        case op if op in LOW:
+            kind = "low"
+    return kind
+
+
+def levels(graph: Graph, kinds: list[Kind]) -> list[int]:
+    """How often a value crossed between native steps and regions.
+
+    Nodes of one kind and one level can be computed together: on any path between them
+    that leaves the kind, the level has grown.
+    """
+    found: list[int] = []
+    for i, node in enumerate(graph.nodes):
+        level = 0
+        for u in node.inputs:
+            if kinds[u] != "public":
+                level = max(level, found[u] + (_who(kinds[u]) != _who(kinds[i])))
+        found.append(level)
+    return found
+
+
+def _who(kind: Kind) -> str:
+    return kind if kind in ("low", "high") else "native"
+
+
+def regions(graph: Graph, kinds: list[Kind]) -> dict[int, int]:
+    """For every node in a region, the first node of that region."""
+    level = levels(graph, kinds)
+    leader: dict[int, int] = {}
+
+    def find(i: int) -> int:
+        while leader[i] != i:
+            i = leader[i]
+        return i
+
+    for i, node in enumerate(graph.nodes):
+        if kinds[i] not in ("low", "high"):
+            continue
+        leader[i] = i
+        for u in node.inputs:
+            if u in leader and kinds[u] == kinds[i] and level[u] == level[i]:
+                a, b = sorted((find(u), find(i)))
+                leader[b] = a
+    return {i: find(i) for i in leader}

@@ -1,0 +1,282 @@
+"""types: choose the frac of every value in the low ring.
+
+The ring bounds a value of magnitude B to fracs below 30 - log2(B): ``finest``. Three
+numbers follow for every node, the first two on the way back from the results:
+
+cap    the largest frac at which the value, and all that is added up from it without a
+       recast in between, still fits;
+need   the frac at which products take the value, None if only comparisons, regions and
+       results take it, which accept any frac: then nothing is truncated. Where products
+       ask for fracs that are close, the coarser serves all; else the finer is the need
+       and the others recast once more;
+frac   what it is carried at. A product comes out at the sum of its operands' fracs; if
+       something needs it coarser, the recast is fused into the product.
+
+A product whose result may have frac S shares S between its operands such that both have
+the same relative precision, by their calibrated magnitudes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ditto.compiler.calibrate import Range
+from ditto.compiler.graph import Graph
+from ditto.compiler.passes.rings import Kind
+from ditto.errors import FixedPointRangeError
+from ditto.fixedpoint import FxpType
+
+BITS = 32
+_PUBLIC_PRECISION = 12
+"""Significant bits that a public factor keeps at least."""
+_PUBLIC_FRAC = 14
+"""The frac at which public summands that are no integers are added at least."""
+_CLOSE = 2
+"""Bits of precision that are not worth a recast of their own."""
+
+
+@dataclass
+class Types:
+    """What the pass found, by node."""
+
+    cap: list[int]
+    wants: list[list[int]]
+    """The fracs that products ask for."""
+    need: list[int | None]
+    frac: list[int]
+    operand_fracs: dict[int, tuple[int, ...]]
+    """For products: the frac each operand is taken at. For scales: the finest that
+    leaves room for the public factor."""
+    factor_frac: dict[int, int]
+    """For scales: the frac of the public factor."""
+    natural: dict[int, int]
+    """For products and scales: the frac before a recast."""
+
+
+def power_of_two(graph: Graph, i: int) -> tuple[int, int] | None:
+    """For a product with a public power of two: the operand and the exponent."""
+    node = graph.nodes[i]
+    if node.op != "mul" or node.dtype != "float32":
+        return None
+    for k in (0, 1):
+        factor = graph.uniform(node.inputs[k])
+        other = node.inputs[1 - k]
+        if factor and factor > 0 and graph.nodes[other].shape == node.shape:
+            mantissa, exponent = math.frexp(factor)
+            if mantissa == 0.5:
+                return other, exponent - 1
+    return None
+
+
+def assign_types(
+    graph: Graph,
+    kinds: list[Kind],
+    known: list[Range],
+    margins: list[float],
+) -> Types:
+    """The fracs of all secret nodes."""
+    finest = [_finest(graph, i, known, margins, kinds) for i in range(len(graph.nodes))]
+    count = len(graph.nodes)
+    wants: list[list[int]] = [[] for _ in range(count)]
+    types = Types(list(finest), wants, [None] * count, [0] * count, {}, {}, {})
+    for i in range(count - 1, -1, -1):
+        _back(graph, i, kinds, known, finest, types)
+    for i in range(count):
+        if kinds[i] != "public":
+            _forward(graph, i, kinds, known, types)
+    return types
+
+
+def _finest(
+    graph: Graph, i: int, known: list[Range], margins: list[float], kinds: list[Kind]
+) -> int:
+    node = graph.nodes[i]
+    if kinds[i] == "public" or node.dtype == "bool":
+        return BITS - 2
+    bound = known[i].largest * margins[i]
+    finest = FxpType.finest(bits=BITS, bound=bound).frac
+    if node.dtype != "float32" and finest < 0:
+        raise FixedPointRangeError(
+            f"The integers of {node.op!r} in scope {node.scope or '(top)'!r} reach "
+            f"{bound:.3g} with their margin; 32-bit shares hold less than 2^30."
+        )
+    return finest
+
+
+def _secret(graph: Graph, i: int, kinds: list[Kind]) -> list[int]:
+    """The secret operands that carry numbers."""
+    nodes = graph.nodes
+    return [
+        u
+        for u in nodes[i].inputs
+        if kinds[u] != "public" and nodes[u].dtype != "bool"
+    ]
+
+
+def _back(
+    graph: Graph,
+    i: int,
+    kinds: list[Kind],
+    known: list[Range],
+    finest: list[int],
+    types: Types,
+) -> None:
+    node, cap, need = graph.nodes[i], types.cap, types.need
+    operands = _secret(graph, i, kinds)
+    asked = types.wants[i]
+    if asked:
+        need[i] = min(frac for frac in asked if frac >= max(asked) - _CLOSE)
+
+    def require(u: int, frac: int) -> None:
+        types.wants[u].append(frac)
+
+    match kinds[i]:
+        case "linear" | "low":
+            together = min((finest[u] for u in operands), default=0)
+            carries = node.dtype != "bool" and node.op != "sign"
+            for u in operands:
+                cap[u] = min(cap[u], together)
+                wanted = need[i]
+                if carries:
+                    cap[u] = min(cap[u], cap[i])
+                    if wanted is not None:
+                        require(u, wanted)
+        case "scale":
+            retag = power_of_two(graph, i)
+            if retag:
+                u, exponent = retag
+                cap[u] = min(cap[u], cap[i] + exponent)
+                wanted = need[i]
+                if wanted is not None:
+                    require(u, wanted + exponent)
+                return
+            for u in operands:
+                if node.dtype == "float32":
+                    coarsest = _PUBLIC_PRECISION - _magnitude(graph, i, kinds, known)
+                    exact = _exact_frac(graph, i, kinds)
+                    room = coarsest if exact is None else min(coarsest, exact)
+                    types.operand_fracs[i] = (cap[i] - room,)
+                    require(u, cap[i] - room)
+        case "product":
+            if node.dtype == "float32":
+                fracs = _share(graph, i, known, finest, cap[i])
+                types.operand_fracs[i] = fracs
+                for u, frac in zip(node.inputs, fracs, strict=True):
+                    require(u, frac)
+
+
+def _share(
+    graph: Graph, i: int, known: list[Range], finest: list[int], total: int
+) -> tuple[int, ...]:
+    """Split the frac of a product between its operands."""
+    a, b = graph.nodes[i].inputs
+    if a == b:
+        return (total // 2, total // 2)
+    nodes = graph.nodes
+    whole = [_is_whole(graph, u) for u in (a, b)]
+    if any(whole):
+        first = 0 if whole[0] else min(total, finest[a])
+        return (first, 0 if whole[1] else min(total - first, finest[b]))
+    lean = math.log2(known[b].rms) - math.log2(known[a].rms)
+    first = round((total + lean) / 2)
+    if nodes[a].size > nodes[b].size:  # the odd bit to the larger tensor
+        first = math.floor((total + lean) / 2 + 0.5)
+    first = max(min(first, finest[a]), total - finest[b])
+    return (first, total - first)
+
+
+def _is_whole(graph: Graph, i: int) -> bool:
+    """Whether a value consists of integers: converted ones, moved about."""
+    node = graph.nodes[i]
+    while node.op in ("reshape", "transpose", "broadcast_in_dim", "slice", "squeeze"):
+        node = graph.nodes[node.inputs[0]]
+    if node.dtype != "float32":
+        return True
+    return (
+        node.op == "convert_element_type"
+        and graph.nodes[node.inputs[0]].dtype != "float32"
+    )
+
+
+def _factor_values(graph: Graph, i: int, kinds: list[Kind]) -> list[np.ndarray]:
+    node = graph.nodes[i]
+    if node.op == "combine":
+        return [np.asarray(node.params["coefficients"], np.float64)]
+    values = [graph.constant(u) for u in node.inputs if kinds[u] == "public"]
+    return [np.asarray(v, np.float64) for v in values if v is not None]
+
+
+def _magnitude(graph: Graph, i: int, kinds: list[Kind], known: list[Range]) -> int:
+    """log2 of the largest public factor."""
+    node = graph.nodes[i]
+    if node.op == "combine":
+        largest = max(abs(float(c)) for c in node.params["coefficients"])
+    else:
+        largest = max(
+            (known[u].largest for u in node.inputs if kinds[u] == "public"), default=1.0
+        )
+    return math.frexp(max(largest, 2.0**-40))[1]
+
+
+def _exact_frac(graph: Graph, i: int, kinds: list[Kind]) -> int | None:
+    """The smallest frac at which a known public factor is exact, if it is small."""
+    values = _factor_values(graph, i, kinds)
+    if not values:
+        return None
+    for frac in range(_PUBLIC_FRAC):
+        if all(np.all(np.ldexp(v, frac) == np.rint(np.ldexp(v, frac))) for v in values):
+            return frac
+    return None
+
+
+def _forward(
+    graph: Graph, i: int, kinds: list[Kind], known: list[Range], types: Types
+) -> None:
+    node, cap, need, frac = graph.nodes[i], types.cap, types.need, types.frac
+    operands = _secret(graph, i, kinds)
+    wanted = need[i]
+    if node.dtype != "float32" or node.op == "sign":
+        if kinds[i] == "product":
+            types.operand_fracs[i] = (0, 0)
+            types.natural[i] = 0
+        if kinds[i] == "scale":
+            types.operand_fracs[i] = (0,)
+            types.factor_frac[i] = types.natural[i] = 0
+        return
+    match kinds[i]:
+        case "input" | "high":
+            frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
+        case "linear" | "low":
+            carried = max((frac[u] for u in operands), default=0)
+            publics = [u for u in node.inputs if kinds[u] == "public"]
+            if not all(_whole(graph, u) for u in publics):
+                fine = _PUBLIC_FRAC if wanted is None else wanted
+                carried = max(carried, min(cap[i], fine))
+            frac[i] = carried
+        case "scale":
+            retag = power_of_two(graph, i)
+            if retag:
+                frac[i] = frac[retag[0]] - retag[1]
+                return
+            (limit,) = types.operand_fracs[i]
+            coarse = min(limit, max(frac[u] for u in operands))
+            fine = _PUBLIC_FRAC + 1 - _magnitude(graph, i, kinds, known)
+            factor = min(cap[i] - coarse, fine)
+            exact = _exact_frac(graph, i, kinds)
+            if exact is not None:
+                factor = min(factor, exact)
+            types.factor_frac[i] = factor
+            types.natural[i] = coarse + factor
+            frac[i] = coarse + factor if wanted is None else min(coarse + factor, wanted)
+        case "product":
+            pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
+            taken = tuple(min(frac[u], limit) for u, limit in pairs)
+            types.operand_fracs[i] = taken
+            types.natural[i] = sum(taken)
+            frac[i] = sum(taken) if wanted is None else min(sum(taken), wanted)
+
+
+def _whole(graph: Graph, i: int) -> bool:
+    values = graph.constant(i)
+    return values is not None and bool(np.all(values == np.rint(values)))

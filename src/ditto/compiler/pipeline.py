@@ -1,0 +1,198 @@
+"""compile: a function, sample inputs and a profile in; a Plan out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ditto.compiler.calibrate import Range, ranges, samples_from_bounds
+from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.passes.approximate import approximate
+from ditto.compiler.passes.emit import Emitter
+from ditto.compiler.passes.mask import bound_masks
+from ditto.compiler.passes.normalise import normalise
+from ditto.compiler.passes.paper import assign_paper_rings
+from ditto.compiler.passes.recognise import recognise
+from ditto.compiler.passes.rings import Kind, assign_rings, secrets
+from ditto.compiler.passes.simplify import simplify
+from ditto.compiler.passes.types import assign_types
+from ditto.compiler.plan import Plan, Role, structure_of
+from ditto.compiler.profile import Profile, find_profile
+from ditto.compiler.trace import Traced, trace
+from ditto.compiler.verify import verify, verify_graph
+from ditto.errors import SetupError
+
+Samples = list[list[Any]]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What passes know beside the graph."""
+
+    profile: Profile
+    roles: tuple[Role, ...]
+    samples: Samples | None
+
+    def secret(self, graph: Graph) -> list[bool]:
+        """For every node, whether it is secret."""
+        return secrets(graph, [role == "public" for role in self.roles])
+
+    def ranges(self, graph: Graph) -> list[Range] | None:
+        """For every node, what calibration shows of it."""
+        return None if self.samples is None else ranges(graph, self.samples)
+
+    def known(self, graph: Graph) -> list[Range]:
+        """As ``ranges``, where there must be samples."""
+        found = self.ranges(graph)
+        if found is None:
+            raise SetupError("This pass needs calibration.")
+        return found
+
+
+Pass = Callable[[Graph, Context], Graph]
+
+_SIMPLIFY: tuple[str, Pass] = ("simplify", lambda g, _: simplify(g))
+_APPROXIMATE: tuple[str, Pass] = (
+    "approximate",
+    lambda g, c: approximate(g, c.ranges(g), c.secret(g), c.profile),
+)
+_RECOGNISE: tuple[str, Pass] = ("recognise", lambda g, _: recognise(g))
+
+PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
+    "spu": (_SIMPLIFY, _RECOGNISE, _APPROXIMATE),
+    "rings-in-spu": (_SIMPLIFY, _RECOGNISE, _APPROXIMATE),
+    "rings": (
+        _SIMPLIFY,
+        _RECOGNISE,
+        ("bound masks", lambda g, c: bound_masks(g, c.known(g), c.secret(g))),
+        ("normalise", lambda g, c: normalise(g, c.secret(g))),
+        _APPROXIMATE,
+        _SIMPLIFY,
+    ),
+}
+"""By engine of the profile, in order. Rings, types and steps follow."""
+
+
+def compile(  # noqa: A001
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    *,
+    profile: str | Profile = "ditto",
+    calibration: Sequence[Sequence[Any]] | None = None,
+    bounds: Sequence[float] | None = None,
+    weights: Sequence[int] = (),
+    public: Sequence[int] = (),
+) -> Plan:
+    """Compile a JAX function for three parties.
+
+    ``arguments`` are examples of the function's arguments (arrays, or trees of arrays).
+    All are secret but those whose positions are in ``public``. Those in ``weights`` are
+    secret and always the same, so their ranges need no margin.
+
+    ``calibration`` is a list of sample arguments, each as long as ``arguments``; from
+    them the compiler learns how large every value gets. Without samples, ``bounds``
+    gives the largest magnitude of each argument, and samples are drawn from it.
+    """
+    chosen = find_profile(profile)
+    traced = trace(function, arguments)
+    roles = tuple(_role(k, weights, public) for k in traced.arguments)
+    samples = _samples(traced, arguments, calibration, bounds, chosen)
+    context = Context(chosen, roles, samples)
+    graph = _numbers_out(traced.graph)
+    if chosen.exp == "stock" and chosen.gelu == "stock":
+        graph = simplify(graph)  # stock functions: nothing to recognise
+    else:
+        for _, run_pass in PASSES[chosen.engine]:
+            graph = run_pass(graph, context)
+            verify_graph(graph)
+    return _finish(graph, traced, context)
+
+
+def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
+    profile, hidden = context.profile, context.secret(graph)
+    types = None
+    if profile.engine == "rings":
+        known = context.known(graph)
+        kinds = assign_rings(graph, known, hidden)
+        margins = _margins(graph, context.roles, profile)
+        types = assign_types(graph, kinds, known, margins)
+    elif profile.engine == "rings-in-spu":
+        kinds = assign_paper_rings(graph, hidden)
+    else:
+        kinds = ["high" if h else "public" for h in hidden]
+    kinds = _inputs_stay(graph, kinds)
+    emitter = Emitter(graph, kinds, types, profile, context.roles, traced.names)
+    plan = emitter.plan(structure_of(traced.result))
+    verify(plan)
+    return plan
+
+
+def _role(argument: int, weights: Sequence[int], public: Sequence[int]) -> Role:
+    if argument in public:
+        return "public"
+    return "weight" if argument in weights else "secret"
+
+
+def _samples(
+    traced: Traced,
+    arguments: Sequence[Any],
+    calibration: Sequence[Sequence[Any]] | None,
+    bounds: Sequence[float] | None,
+    profile: Profile,
+) -> Samples | None:
+    if calibration is not None:
+        return [jax.tree_util.tree_leaves(tuple(sample)) for sample in calibration]
+    if bounds is not None:
+        if len(bounds) != len(arguments):
+            raise SetupError(
+                f"bounds needs one number for each of {len(arguments)} arguments, got "
+                f"{len(bounds)}."
+            )
+        each = [float(bounds[k]) for k in traced.arguments]
+        return [list(s) for s in samples_from_bounds(traced.graph, each)]
+    if profile.engine == "rings":
+        raise SetupError(
+            f"Profile {profile.name!r} chooses types from how large values get. Give "
+            f"calibration=[sample arguments, ...], or bounds=[largest magnitude of "
+            f"each argument] when there is no data."
+        )
+    return None
+
+
+def _inputs_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
+    return [
+        "input" if node.op == "input" and kind != "public" else kind
+        for node, kind in zip(graph.nodes, kinds, strict=True)
+    ]
+
+
+def _numbers_out(graph: Graph) -> Graph:
+    """Bits leave as the integers 0 and 1: parties reveal numbers."""
+    copied = rewrite(graph, lambda *_: None)
+    builder = Builder(list(copied.nodes), list(copied.constants))
+    outputs = []
+    for i in copied.outputs:
+        if builder.nodes[i].dtype == "bool":
+            number = np.dtype(np.int32)
+            given = {"new_dtype": number, "weak_type": False, "sharding": None}
+            outputs.append(builder.emit("convert_element_type", i, **given))
+        else:
+            outputs.append(i)
+    return builder.finish(outputs)
+
+
+def _margins(
+    graph: Graph, roles: Sequence[Role], profile: Profile
+) -> list[float]:
+    """1 for weights and what follows from them alone, the profile's for the rest."""
+    fixed: list[bool] = []
+    margins: list[float] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            fixed.append(roles[node.params["index"]] == "weight")
+        else:
+            fixed.append(all(fixed[u] for u in node.inputs))
+        margins.append(1.0 if fixed[-1] else profile.at(node.scope).margin)
+    return margins

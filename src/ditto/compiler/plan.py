@@ -1,0 +1,187 @@
+"""A Plan: what the three parties do, step by step, as data.
+
+Everything a party needs is in it but the shares themselves. It holds no code: steps and
+regions name operations of fixed tables. ``artifact`` writes and reads it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+
+from ditto.compiler.graph import Array, Graph
+from ditto.compiler.profile import Profile
+from ditto.fixedpoint import FxpType
+
+Role = Literal["secret", "weight", "public"]
+Kind = Literal["shared", "bits", "public"]
+
+STEPS = (
+    "public",
+    "constant",
+    "embed",
+    "local",
+    "add",
+    "sub",
+    "neg",
+    "select",
+    "retag",
+    "scale",
+    "contract",
+    "combine",
+    "recast",
+    "multiply",
+    "einsum",
+    "region",
+)
+"""Everything a step can be."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One tensor of a plan: public numbers, shares of integers, or shares of bits."""
+
+    shape: tuple[int, ...]
+    kind: Kind
+    type: FxpType | None
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return int(np.prod(self.shape))
+
+    def __str__(self) -> str:
+        kind = str(self.type) if self.type else f"{self.kind} {self.dtype}"
+        return f"{kind}[{'x'.join(str(n) for n in self.shape)}]"
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument of the function, in every form that the steps use it in."""
+
+    name: str
+    role: Role
+    shape: tuple[int, ...]
+    dtype: str
+    forms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A piece that SPU runs: a graph in one of its rings."""
+
+    bits: int
+    graph: Graph
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on values of the plan."""
+
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    params: Mapping[str, Any]
+    scope: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result: the value, and the type the function gave it."""
+
+    value: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """See the module's text."""
+
+    profile: Profile
+    inputs: tuple[Input, ...]
+    values: tuple[Value, ...]
+    constants: tuple[Array, ...]
+    regions: tuple[Region, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[Output, ...]
+    result: Any
+    """How the results are arranged: nested lists and dicts of indices."""
+
+    def value(self, i: int) -> Value:
+        """Value i."""
+        return self.values[i]
+
+    def last_uses(self) -> list[list[int]]:
+        """For each step, the values that nobody needs after it."""
+        kept = {output.value for output in self.outputs}
+        last: dict[int, int] = {}
+        for i, step in enumerate(self.steps):
+            for v in (*step.inputs, *step.outputs):
+                last[v] = i
+        found: list[list[int]] = [[] for _ in self.steps]
+        for v, i in last.items():
+            if v not in kept:
+                found[i].append(v)
+        return found
+
+    @property
+    def scopes(self) -> list[str]:
+        """Every scope, in order of appearance."""
+        return list(dict.fromkeys(step.scope for step in self.steps))
+
+    def arrange(self, results: list[Any]) -> Any:
+        """Flat results as the function returns them."""
+        return _arrange(self.result, results)
+
+    # What can be done with a plan stands in modules of its own; these are the doors.
+
+    @property
+    def digest(self) -> str:
+        """Equal at all parties if and only if they hold the same plan."""
+        from ditto.compiler.artifact import digest
+
+        return digest(self)
+
+    def to_bytes(self) -> bytes:
+        """The plan as a file."""
+        from ditto.compiler.artifact import dump
+
+        return dump(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Plan":
+        """A plan from a file; anything but an intact plan of this version is refused."""
+        from ditto.compiler.artifact import load
+
+        return load(data)
+
+
+def _arrange(structure: Any, results: list[Any]) -> Any:
+    if isinstance(structure, int):
+        return results[structure]
+    if isinstance(structure, Mapping):
+        if "tuple" in structure:
+            return tuple(_arrange(item, results) for item in structure["tuple"])
+        return {k: _arrange(item, results) for k, item in structure["dict"].items()}
+    if structure is None:
+        return None
+    return [_arrange(item, results) for item in structure]
+
+
+def structure_of(tree: Any) -> Any:
+    """A tree of results with indices at its leaves, as JSON."""
+    if isinstance(tree, int) or tree is None:
+        return tree
+    if isinstance(tree, dict):
+        return {"dict": {str(k): structure_of(v) for k, v in tree.items()}}
+    if isinstance(tree, tuple):
+        return {"tuple": [structure_of(v) for v in tree]}
+    return [structure_of(v) for v in tree]
+
+
+def total(numbers: Any) -> int:
+    """A sum that is an int also when empty."""
+    return int(reduce(lambda a, b: a + b, numbers, 0))
