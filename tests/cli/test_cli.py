@@ -22,7 +22,18 @@ def test_version() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, f"ditto {__version__}")
 
 
-@pytest.mark.parametrize("command", [[], ["doctor"], ["bench"], ["bench", "protocols"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["doctor"],
+        ["explain"],
+        ["estimate"],
+        ["bench"],
+        ["bench", "protocols"],
+        ["bench", "layer"],
+    ],
+)
 def test_help(command: list[str]) -> None:
     done = ditto(*command, "--help")
     assert done.returncode == 0
@@ -93,3 +104,63 @@ def test_bench_matmul(tmp_path: Path) -> None:
     assert (native["variant"], spu["variant"]) == ("native", "spu")
     assert native["bytes"] == 64 * 384 * 132 // 8
     assert spu["bytes"] == 64 * 384 * 256 // 8
+
+
+def test_bench_layer_holds_the_figures(tmp_path: Path) -> None:
+    """One BERT-base layer, at full size: what the compiler has to find by itself."""
+    out = tmp_path / "layer.json"
+    done = ditto(
+        "bench", "layer", "--profiles", "puma,ditto", "--json", str(out),
+        "--save", str(tmp_path / "plans"), "--repeat", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    puma, ours = json.loads(out.read_text())
+    assert (puma["profile"], puma["gelu"]) == ("puma", "puma")
+    assert (ours["profile"], ours["gelu"]) == ("ditto", "quad")
+    assert ours["bytes"] <= 85e6
+    assert 7 * ours["bytes"] <= puma["bytes"]
+    assert ours["mean_abs_error"] <= 0.003
+    assert ours["bytes"] == sum(step["bytes"] for step in ours["steps"])
+    assert puma["seconds"] > 4 * ours["seconds"]  # 6 on a quiet machine
+    plan = str(tmp_path / "plans" / "ditto.plan")
+    picture = tmp_path / "layer.svg"
+    explained = ditto("explain", plan, "--svg", str(picture))
+    assert explained.returncode == 0, explained.stderr
+    assert "feed_forward" in explained.stdout
+    assert picture.read_text().startswith("<svg")
+    estimated = ditto("estimate", plan, "--rtt", "40ms", "--bandwidth", "400mbit")
+    assert estimated.returncode == 0, estimated.stderr
+    assert "rounds" in estimated.stdout
+
+
+def test_bench_layer_with_accurate_gelu(tmp_path: Path) -> None:
+    out = tmp_path / "layer.json"
+    done = ditto(
+        "bench", "layer", "--profiles", "ditto", "--gelu", "accurate", "--json",
+        str(out), "--repeat", "1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (ours,) = json.loads(out.read_text())
+    assert ours["bytes"] <= 180e6
+    assert ours["mean_abs_error"] <= 0.01
+
+
+def test_bench_layer_in_all_profiles_small(tmp_path: Path) -> None:
+    out = tmp_path / "layer.json"
+    done = ditto(
+        "bench", "layer", "--json", str(out), "--tokens", "8", "--width", "32",
+        "--heads", "2", "--inner", "64", "--repeat", "1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = json.loads(out.read_text())
+    assert [r["profile"] for r in results] == ["spu", "puma", "paper", "ditto"]
+    sent = [r["bytes"] for r in results]
+    assert sent == sorted(sent, reverse=True)
+
+
+def test_a_wrong_plan_ends_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.plan").write_text("hello")
+    done = ditto("explain", str(tmp_path / "x.plan"))
+    assert done.returncode == 1
+    assert "This is not a plan" in done.stderr
+    assert "Traceback" not in done.stderr

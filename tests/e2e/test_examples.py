@@ -26,3 +26,12 @@ def test_private_linear_layer() -> None:
     assert (
         f"{found.group(2)} MB between the parties" in (ROOT / "README.md").read_text()
     )
+
+
+def test_compile_a_function() -> None:
+    said = run("02_compile_a_function.py")
+    found = re.search(r"largest error (\S+), (\S+) MB, (\d+) rounds", said)
+    assert found is not None, said
+    assert float(found.group(1)) < 0.01
+    assert f"{found.group(2)} MB" in (ROOT / "README.md").read_text()
+    assert "einsum + recast" in said

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ditto import __version__
-from ditto.cli import bench, doctor
+from ditto.cli import bench, doctor, plan
 
 app = typer.Typer(
     name="ditto",
@@ -17,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("doctor")(doctor.doctor)
+app.command("explain")(plan.explain)
+app.command("estimate")(plan.estimate)
 app.add_typer(bench.app, name="bench")
 
 

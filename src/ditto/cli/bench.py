@@ -3,13 +3,16 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from ditto.compiler import Plan
 
 app = typer.Typer(
     help="Measure protocols and engine side by side.", no_args_is_help=True
@@ -109,6 +112,76 @@ def matmul(
     ratios = [f"{native[name] / spu[name]:.3f}" for name in ("bytes", "seconds")]
     lines.append(["native / spu", *ratios])
     _show(native["shape"], ["variant"], ["bytes", "seconds"], lines, markdown_file)
+    _write(json_file, results)
+
+
+@app.command()
+def layer(
+    profiles: Annotated[
+        str, typer.Option(help="Which to run, separated by commas.")
+    ] = "spu,puma,paper,ditto",
+    gelu: Annotated[
+        str,
+        typer.Option(help="quad or accurate, in profiles paper and ditto."),
+    ] = "quad",
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Write each profile's plan into this folder."),
+    ] = None,
+    tokens: Annotated[int, typer.Option(help="Sequence length.", min=2)] = 128,
+    width: Annotated[int, typer.Option(help="Model width.", min=2)] = 768,
+    heads: Annotated[int, typer.Option(help="Attention heads.", min=1)] = 12,
+    inner: Annotated[int, typer.Option(help="Feed-forward width.", min=2)] = 3072,
+    repeat: Annotated[int, typer.Option(help="Timed runs of each.", min=1)] = 3,
+) -> None:
+    """One BERT encoder layer in several profiles, compiled and run side by side.
+
+    Three processes over TLS links. Bytes and rounds are of all parties together and
+    exact; the error is against the same layer in float. Profiles spu and puma keep
+    their own GeLU, and SPU is timed on its own links. About two minutes.
+    """
+    from ditto.bench import LayerShape, bench_layer
+    from ditto.errors import SetupError
+
+    if gelu not in ("quad", "accurate"):
+        raise SetupError(f"--gelu is quad or accurate, got {gelu!r}.")
+    if width % heads:
+        raise SetupError(f"--width {width} is not a multiple of --heads {heads}.")
+
+    def keep(name: str, plan: "Plan") -> None:
+        if save:
+            save.mkdir(parents=True, exist_ok=True)
+            plan.save(save / f"{name}.plan")
+
+    with Console(stderr=True).status("starting the parties") as status:
+        results = bench_layer(
+            [name.strip() for name in profiles.split(",") if name.strip()],
+            gelu,
+            shape=LayerShape(tokens, width, heads, inner),
+            repeat=repeat,
+            progress=status.update,
+            keep=keep,
+        )
+    base = next((r for r in results if r["profile"] == "puma"), results[0])
+    lines = [
+        [
+            r["profile"],
+            r["gelu"],
+            f"{r['bytes'] / 1e6:.1f}",
+            f"{base['bytes'] / r['bytes']:.2f}",
+            f"{r['rounds']}",
+            f"{r['seconds']:.2f}",
+            f"{base['seconds'] / r['seconds']:.2f}",
+            f"{r['mean_abs_error']:.4f}",
+        ]
+        for r in results
+    ]
+    title = f"One encoder layer, {tokens} tokens, width {width}"
+    fewer, faster = f"fewer than {base['profile']}", f"faster than {base['profile']}"
+    numbers = ["MB", fewer, "rounds", "seconds", faster, "mean error"]
+    _show(title, ["profile", "gelu"], numbers, lines, markdown_file)
     _write(json_file, results)
 
 

@@ -2,12 +2,32 @@
 
 In topological order: operations, graph, trace, profile, calibrate, passes (simplify,
 recognise, mask, normalise, fit, approximate, rings, types, paper, emit), plan, verify,
-pipeline, artifact; execute, local, simulate, cost, explain, estimate, draw.
+pipeline, artifact; execute, local; simulator, bounds; spu_cost, cost, explain,
+estimate, draw.
 """
 
-from ditto.compiler.local import Run, run_local
+from ditto.compiler.estimate import LAN, WAN, Estimate, Network
+from ditto.compiler.local import Run, StepCost, run_local
 from ditto.compiler.pipeline import compile  # noqa: A004
 from ditto.compiler.plan import Plan
 from ditto.compiler.profile import PROFILES, Profile, find_profile
+from ditto.compiler.simulator import Headroom, Simulated, Simulator, simulate
 
-__all__ = ["PROFILES", "Plan", "Profile", "Run", "compile", "find_profile", "run_local"]
+__all__ = [
+    "LAN",
+    "PROFILES",
+    "WAN",
+    "Estimate",
+    "Headroom",
+    "Network",
+    "Plan",
+    "Profile",
+    "Run",
+    "Simulated",
+    "Simulator",
+    "StepCost",
+    "compile",
+    "find_profile",
+    "run_local",
+    "simulate",
+]

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,17 @@ def dump(plan: Plan) -> bytes:
 def digest(plan: Plan) -> str:
     """SHA-256 of the plan's content."""
     return hashlib.sha256(_canonical(_plan_out(plan))).hexdigest()
+
+
+def read(path: Path) -> Plan:
+    """A plan from a file, refused before it is read if it is too large."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise PlanError(f"{path} has {size} bytes; a plan has at most {MAX_BYTES}.")
+        return load(path.read_bytes())
+    except OSError as error:
+        raise PlanError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def load(data: bytes) -> Plan:
@@ -90,9 +102,7 @@ def load_body(body: bytes) -> Plan:
 
 
 def _canonical(document: Any) -> bytes:
-    text = json.dumps(
-        document, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode()
 
 
@@ -116,7 +126,9 @@ def _plan_out(plan: Plan) -> dict[str, Any]:
             for v in plan.values
         ],
         "constants": [_array_out(c) for c in plan.constants],
-        "regions": [{"bits": r.bits, "graph": _graph_out(r.graph)} for r in plan.regions],
+        "regions": [
+            {"bits": r.bits, "graph": _graph_out(r.graph)} for r in plan.regions
+        ],
         "steps": [
             [s.op, list(s.inputs), list(s.outputs), dict(s.params), s.scope]
             for s in plan.steps
@@ -186,9 +198,7 @@ def _plan_in(document: Mapping[str, Any]) -> Plan:
         for v, dtype in _items(document["outputs"])
     )
     result = _structure(document["result"], len(outputs), 0)
-    return Plan(
-        profile, inputs, values, constants, regions, steps, outputs, result
-    )
+    return Plan(profile, inputs, values, constants, regions, steps, outputs, result)
 
 
 def _overrides(profile: Mapping[str, Any]) -> tuple[Any, ...]:

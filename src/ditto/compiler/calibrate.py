@@ -14,6 +14,9 @@ Samples = Sequence[Sequence[Any]]
 """For each sample, the flat inputs of the graph."""
 
 
+_ENORMOUS = 1e15
+
+
 @dataclass(frozen=True)
 class Range:
     """What the samples showed of one value."""
@@ -71,8 +74,10 @@ def _range_of(value: Any) -> Range:
     if array.size == 0:
         return Range(0.0, 0.0, 0.0)
     flat = array.reshape(-1).astype(np.float32, copy=False)
-    square = float(np.dot(flat, flat)) / flat.size
-    return Range(float(flat.min()), float(flat.max()), square)
+    low, high = float(flat.min()), float(flat.max())
+    if max(-low, high) > _ENORMOUS:  # a mask
+        return Range(low, high, _ENORMOUS**2)
+    return Range(low, high, float(np.dot(flat, flat)) / flat.size)
 
 
 def _join(a: Range, b: Range) -> Range:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ditto.compiler.graph import run
+from ditto.compiler.graph import abstract, run
 from ditto.compiler.operations import evaluate
 from ditto.compiler.plan import Plan, Region, Step, Value
 from ditto.engine import Public, Runtimes, Session, compile_region
@@ -31,7 +30,7 @@ from ditto.protocols import (
     upcast_paper,
 )
 from ditto.protocols.kernels import ring_einsum_public
-from ditto.sharing import Rank, Shared, SharedBits
+from ditto.sharing import Rank, Shared, SharedBits, pack_bits
 
 Held = Any
 """What a party holds of a value: Shared, SharedBits or a public array."""
@@ -86,7 +85,7 @@ def compile_plan_region(key: _Hashed, scope: str) -> Compiled:
     """One region, for SPU."""
     graph, bits = key.region.graph, key.region.bits
     nodes = [graph.nodes[i] for i in graph.inputs]
-    shapes = [jax.ShapeDtypeStruct(n.shape, n.dtype) for n in nodes]
+    shapes = [abstract(n.shape, n.dtype) for n in nodes]
 
     def region(*arguments: Any) -> tuple[Any, ...]:
         return tuple(run(graph, arguments))
@@ -117,6 +116,15 @@ def execute(
     return machine.run(dict(given), on_step)
 
 
+@dataclass(frozen=True)
+class Call:
+    """A step with what the party holds of its operands, and what it is to make."""
+
+    step: Step
+    operands: list[Held]
+    outs: list[Value]
+
+
 class _Machine:
     def __init__(
         self,
@@ -133,6 +141,8 @@ class _Machine:
         self, held: dict[int, Held], on_step: Callable[[int, Step], None] | None
     ) -> tuple[list[Held], list[Spent]]:
         spent, dying = [], self.plan.last_uses()
+        if self.plan.regions and self._runtimes is None:
+            self._runtimes = self.session.runtimes  # opening them is no step's cost
         for i, step in enumerate(self.plan.steps):
             if on_step:
                 on_step(i, step)
@@ -140,7 +150,7 @@ class _Machine:
             self._restart_clocks()
             operands = [held[v] for v in step.inputs]
             outputs = [self.plan.values[v] for v in step.outputs]
-            results = getattr(self, f"_{step.op}")(step, operands, outputs)
+            results = getattr(self, f"_{step.op}")(Call(step, operands, outputs))
             for v, result in zip(step.outputs, results, strict=True):
                 held[v] = result
             spent.append(
@@ -155,7 +165,9 @@ class _Machine:
         return [held[output.value] for output in self.plan.outputs], spent
 
     def _sent(self) -> int:
-        sent = self.party.channel.traffic().bytes + self.session.spu_link.traffic().bytes
+        sent = (
+            self.party.channel.traffic().bytes + self.session.spu_link.traffic().bytes
+        )
         return int(sent)
 
     def _restart_clocks(self) -> None:
@@ -168,17 +180,19 @@ class _Machine:
 
     # Public values
 
-    def _constant(self, step: Step, _: list[Held], __: list[Value]) -> list[Held]:
-        return [self.plan.constants[step.params["index"]]]
+    def _constant(self, call: Call) -> list[Held]:
+        return [self.plan.constants[call.step.params["index"]]]
 
-    def _public(self, step: Step, operands: list[Held], _: list[Value]) -> list[Held]:
-        values = [jnp.asarray(x) for x in operands]
-        result = evaluate(step.params["op"], step.params["with"], values)
+    def _public(self, call: Call) -> list[Held]:
+        values = [jnp.asarray(x) for x in call.operands]
+        result = evaluate(call.step.params["op"], call.step.params["with"], values)
         return [np.asarray(result)]
 
-    def _embed(self, _: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        kind = _type(outs[0])
-        integers = encode(operands[0], kind, name="public value").reshape(outs[0].shape)
+    def _embed(self, call: Call) -> list[Held]:
+        kind = _type(call.outs[0])
+        integers = encode(call.operands[0], kind, name="public value").reshape(
+            call.outs[0].shape
+        )
         zeros = np.zeros_like(integers)
         first = integers if self.rank == Rank.P0 else zeros
         second = integers if self.rank == Rank.P2 else zeros
@@ -186,12 +200,12 @@ class _Machine:
 
     # Linear steps: no message
 
-    def _add(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        x, y = self._aligned(operands, _type(outs[0]))
+    def _add(self, call: Call) -> list[Held]:
+        x, y = self._aligned(call.operands, _type(call.outs[0]))
         return [add(x, y)]
 
-    def _sub(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        x, y = self._aligned(operands, _type(outs[0]))
+    def _sub(self, call: Call) -> list[Held]:
+        x, y = self._aligned(call.operands, _type(call.outs[0]))
         return [subtract(x, y)]
 
     def _aligned(self, operands: list[Held], kind: FxpType) -> list[Shared]:
@@ -210,12 +224,12 @@ class _Machine:
             kind,
         )
 
-    def _neg(self, _: Step, operands: list[Held], __: list[Value]) -> list[Held]:
-        return [negate(operands[0])]
+    def _neg(self, call: Call) -> list[Held]:
+        return [negate(call.operands[0])]
 
-    def _select(self, _: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        which, *cases = operands
-        out = outs[0]
+    def _select(self, call: Call) -> list[Held]:
+        which, *cases = call.operands
+        out = call.outs[0]
         shares = self._aligned(cases, _type(out))
         choices = np.asarray(which).astype(np.int64)
 
@@ -225,40 +239,39 @@ class _Machine:
 
         return [Shared(choose("first"), choose("second"), _type(out))]
 
-    def _retag(self, _: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        x = operands[0]
-        return [Shared(x.first, x.second, _type(outs[0]))]
+    def _retag(self, call: Call) -> list[Held]:
+        x = call.operands[0]
+        return [Shared(x.first, x.second, _type(call.outs[0]))]
 
-    def _local(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        kind = _type(outs[0])
+    def _local(self, call: Call) -> list[Held]:
+        kind = _type(call.outs[0])
         given = [
-            lift(x, frac=kind.frac) if isinstance(x, Shared) else x for x in operands
+            lift(x, frac=kind.frac) if isinstance(x, Shared) else x
+            for x in call.operands
         ]
-        op, params = step.params["op"], step.params["with"]
+        op, params = call.step.params["op"], call.step.params["with"]
 
         def side(name: str) -> Words:
             arrays = [getattr(x, name) if isinstance(x, Shared) else x for x in given]
-            return kind.ring.reduce(local(op, params, arrays, outs[0].shape))
+            return kind.ring.reduce(local(op, params, arrays, call.outs[0].shape))
 
         return [Shared(side("first"), side("second"), kind)]
 
-    def _scale(self, step: Step, operands: list[Held], outs: list[Value]) -> list[Held]:
-        x, factor = _secret_first(operands)
-        integers = self._factor(factor, step.params["frac"])
+    def _scale(self, call: Call) -> list[Held]:
+        x, factor = _secret_first(call.operands)
+        integers = self._factor(factor, call.step.params["frac"])
 
         def times(share: Words) -> Words:
             return np.asarray(np.multiply(share, integers))
 
         scaled = x.map(times)
-        return [Shared(scaled.first, scaled.second, _type(outs[0]))]
+        return [Shared(scaled.first, scaled.second, _type(call.outs[0]))]
 
-    def _contract(
-        self, step: Step, operands: list[Held], outs: list[Value]
-    ) -> list[Held]:
-        kind, text = _type(outs[0]), step.params["subscripts"]
-        secret_first = isinstance(operands[0], Shared)
-        x, factor = _secret_first(operands)
-        integers = self._factor(factor, step.params["frac"])
+    def _contract(self, call: Call) -> list[Held]:
+        kind, text = _type(call.outs[0]), call.step.params["subscripts"]
+        secret_first = isinstance(call.operands[0], Shared)
+        x, factor = _secret_first(call.operands)
+        integers = self._factor(factor, call.step.params["frac"])
 
         def times(share: Words) -> Words:
             pair = (share, integers) if secret_first else (integers, share)
@@ -269,16 +282,14 @@ class _Machine:
     def _factor(self, values: Any, frac: int) -> Words:
         return encode(values, FxpType(32, frac), name="public factor")
 
-    def _combine(
-        self, step: Step, operands: list[Held], outs: list[Value]
-    ) -> list[Held]:
-        kind = _type(outs[0])
-        weights = [kind.ring.scalar(c) for c in step.params["coefficients"]]
+    def _combine(self, call: Call) -> list[Held]:
+        kind = _type(call.outs[0])
+        weights = [kind.ring.scalar(c) for c in call.step.params["coefficients"]]
 
         def total(side: str, holds_bias: bool) -> Words:
-            bias = step.params["bias"] if holds_bias else 0
-            result: Any = np.full(outs[0].shape, kind.ring.scalar(bias))
-            for weight, x in zip(weights, operands, strict=True):
+            bias = call.step.params["bias"] if holds_bias else 0
+            result: Any = np.full(call.outs[0].shape, kind.ring.scalar(bias))
+            for weight, x in zip(weights, call.operands, strict=True):
                 result = np.add(result, np.multiply(getattr(x, side), weight))
             return cast(Words, result)
 
@@ -287,48 +298,42 @@ class _Machine:
 
     # Steps that talk
 
-    def _recast(
-        self, step: Step, operands: list[Held], outs: list[Value]
-    ) -> list[Held]:
-        x, kind = operands[0], _type(outs[0])
-        if step.params["casts"] == "paper":
+    def _recast(self, call: Call) -> list[Held]:
+        x, kind = call.operands[0], _type(call.outs[0])
+        if call.step.params["casts"] == "paper":
             cast_up = kind.bits > x.type.bits
             protocol = upcast_paper if cast_up else downcast_paper
             return [protocol(self.party, x, kind)]
-        return [recast(self.party, x, kind, rounds=step.params["rounds"])]
+        return [recast(self.party, x, kind, rounds=call.step.params["rounds"])]
 
-    def _multiply(
-        self, step: Step, operands: list[Held], outs: list[Value]
-    ) -> list[Held]:
-        x, y = operands
-        to = _target(x, y, outs[0])
-        rounds = step.params["rounds"]
-        if step.inputs[0] == step.inputs[1]:
+    def _multiply(self, call: Call) -> list[Held]:
+        x, y = call.operands
+        to = _target(x, y, call.outs[0])
+        rounds = call.step.params["rounds"]
+        if call.step.inputs[0] == call.step.inputs[1]:
             return [square(self.party, x, to, rounds)]
         return [multiply(self.party, x, y, to, rounds)]
 
-    def _einsum(
-        self, step: Step, operands: list[Held], outs: list[Value]
-    ) -> list[Held]:
-        x, y = operands
-        to = _target(x, y, outs[0])
-        text, rounds = step.params["subscripts"], step.params["rounds"]
+    def _einsum(self, call: Call) -> list[Held]:
+        x, y = call.operands
+        to = _target(x, y, call.outs[0])
+        text, rounds = call.step.params["subscripts"], call.step.params["rounds"]
         return [einsum(self.party, text, x, y, to, rounds)]
 
     # SPU
 
-    def _region(
-        self, step: Step, operands: list[Held], outs: list[Value]
-    ) -> list[Held]:
-        region = self.regions[step.params["region"]]
+    def _region(self, call: Call) -> list[Held]:
+        region = self.regions[call.step.params["region"]]
         given = [
             _public_for(x, region.bits) if isinstance(x, np.ndarray) else x
-            for x in operands
+            for x in call.operands
         ]
-        runtimes = self._runtimes or self.session.runtimes
-        results = runtimes.run(region, given)
+        if self._runtimes is None:
+            raise TypeError("The runtimes are opened before the first call.step.")
+        results = self._runtimes.run(region, given)
         return [
-            self._settle(r, out, step) for r, out in zip(results, outs, strict=True)
+            self._settle(r, out, call.step)
+            for r, out in zip(results, call.outs, strict=True)
         ]
 
     def _settle(self, result: Any, out: Value, step: Step) -> Held:
@@ -336,6 +341,12 @@ class _Machine:
         if out.kind == "bits":
             if isinstance(result, SharedBits):
                 return result
+            if isinstance(result, Public):
+                bits = pack_bits(result.integers.astype(np.bool_))
+                none = np.zeros_like(bits)
+                first = bits if self.rank == Rank.P0 else none
+                second = bits if self.rank == Rank.P2 else none
+                return SharedBits(first, second, out.shape)
         elif isinstance(result, Shared):
             return Shared(result.first, result.second, _type(out))
         elif isinstance(result, Public):
@@ -363,9 +374,7 @@ def local(
             return cast(Words, x.transpose(params["permutation"]))
         case "broadcast_in_dim":
             inner = [1] * len(shape)
-            for size, axis in zip(
-                x.shape, params["broadcast_dimensions"], strict=True
-            ):
+            for size, axis in zip(x.shape, params["broadcast_dimensions"], strict=True):
                 inner[axis] = size
             return np.broadcast_to(x.reshape(inner), shape)
         case "concatenate":

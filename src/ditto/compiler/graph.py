@@ -6,7 +6,7 @@ nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +32,8 @@ class Node:
     shape: tuple[int, ...]
     dtype: str
     scope: str
+    ring: str = ""
+    """A hint: "high" if a pass wants it in the high ring."""
 
     @property
     def size(self) -> int:
@@ -58,9 +60,7 @@ class Graph:
         nodes = tuple(
             (n.op, n.inputs, repr(n.params), n.shape, n.dtype) for n in self.nodes
         )
-        constants = tuple(
-            (c.dtype.str, c.shape, c.tobytes()) for c in self.constants
-        )
+        constants = tuple((c.dtype.str, c.shape, c.tobytes()) for c in self.constants)
         return nodes, constants, self.outputs
 
     def users(self) -> list[list[int]]:
@@ -88,11 +88,15 @@ class Graph:
 Signature = tuple[tuple[int, ...], str]
 
 
-def infer(
-    op: str, params: Params, operands: tuple[Signature, ...]
-) -> Signature:
+def infer(op: str, params: Params, operands: tuple[Signature, ...]) -> Signature:
     """Shape and dtype of an operation's result."""
     return _infer(_Call(op, params), operands)
+
+
+def abstract(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of which only shape and type are known."""
+    make: Any = jax.ShapeDtypeStruct
+    return make(shape, dtype)
 
 
 class _Call:
@@ -111,7 +115,7 @@ class _Call:
 
 @lru_cache(maxsize=1 << 14)
 def _infer(call: _Call, operands: tuple[Signature, ...]) -> Signature:
-    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands]
+    shapes = [abstract(shape, dtype) for shape, dtype in operands]
     result = jax.eval_shape(lambda *a: evaluate(call.op, call.params, a), *shapes)
     return tuple(result.shape), result.dtype.name
 
@@ -131,7 +135,9 @@ class Builder:
         for i in range(len(self.nodes) - 1, -1, -1):
             if i in alive or self.nodes[i].op == "input":
                 alive |= {i, *self.nodes[i].inputs}
-        place, nodes, constants = {}, [], []
+        place: dict[int, int] = {}
+        nodes: list[Node] = []
+        constants: list[Array] = []
         for i in sorted(alive):
             node = self.nodes[i]
             params = node.params
@@ -140,9 +146,7 @@ class Builder:
                 params = {"index": len(constants) - 1}
             inputs = tuple(place[u] for u in node.inputs)
             place[i] = len(nodes)
-            nodes.append(
-                Node(node.op, inputs, params, node.shape, node.dtype, node.scope)
-            )
+            nodes.append(replace(node, inputs=inputs, params=params))
         return Graph(tuple(nodes), tuple(constants), tuple(place[i] for i in wanted))
 
     def input(self, index: int, shape: tuple[int, ...], dtype: str) -> int:
@@ -167,16 +171,23 @@ class Builder:
         node = self.nodes[like]
         return self.constant(np.full(node.shape, value, node.dtype))
 
-    def emit(self, op: str, *inputs: int, scope: str = "", **params: Any) -> int:
+    def emit(
+        self, op: str, *inputs: int, scope: str = "", ring: str = "", **params: Any
+    ) -> int:
         """One operation; its shape is inferred, constants are folded."""
         encoded = {name: encode_param(value) for name, value in params.items()}
-        return self.emit_encoded(op, inputs, encoded, scope)
+        return self.emit_encoded(op, inputs, encoded, scope, ring)
 
     def emit_encoded(
-        self, op: str, inputs: Sequence[int], params: Params, scope: str
+        self,
+        op: str,
+        inputs: Sequence[int],
+        params: Params,
+        scope: str,
+        ring: str = "",
     ) -> int:
         """As ``emit``, with parameters as JSON."""
-        key = (op, tuple(inputs), repr(params))
+        key = (op, tuple(inputs), repr(params), ring)
         if key in self._known:
             return self._known[key]
         operands = [self.nodes[i] for i in inputs]
@@ -186,7 +197,7 @@ class Builder:
             values = [jnp.asarray(self.constants[n.params["index"]]) for n in operands]
             self._known[key] = self.constant(np.asarray(evaluate(op, params, values)))
         else:
-            node = Node(op, tuple(inputs), params, shape, dtype, scope)
+            node = Node(op, tuple(inputs), params, shape, dtype, scope, ring)
             self._known[key] = self._append(node)
         return self._known[key]
 
@@ -202,7 +213,8 @@ new one, or None to keep it as it is."""
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
     """The graph with some of its nodes replaced."""
-    builder, place = Builder(), {}
+    builder = Builder()
+    place: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
         inputs = tuple(place[u] for u in node.inputs)
         if node.op == "input":
@@ -212,35 +224,56 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
         else:
             new = rule(builder, graph, i, inputs)
             if new is None:
-                new = builder.emit_encoded(node.op, inputs, node.params, node.scope)
+                new = builder.emit_encoded(
+                    node.op, inputs, node.params, node.scope, node.ring
+                )
             place[i] = new
     return builder.finish(place[i] for i in graph.outputs)
 
 
-def run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
-    """Evaluate the graph on plain arrays."""
-    values: dict[int, Any] = dict(walk(graph, arguments, keep=graph.outputs))
+Settle = Callable[[Node, Any], Any]
+
+
+def run(
+    graph: Graph,
+    arguments: Sequence[Any],
+    *,
+    real: Any = np.float32,
+    settle: Settle | None = None,
+) -> list[Any]:
+    """Evaluate the graph on plain arrays; see ``walk``."""
+    kept = walk(graph, arguments, keep=graph.outputs, real=real, settle=settle)
+    values: dict[int, Any] = dict(kept)
     return [values[i] for i in graph.outputs]
 
 
 def walk(
-    graph: Graph, arguments: Sequence[Any], keep: Sequence[int] | None = None
+    graph: Graph,
+    arguments: Sequence[Any],
+    *,
+    keep: Sequence[int] | None = None,
+    real: Any = np.float32,
+    settle: Settle | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Every node with its value on plain arrays, in order.
 
     With ``keep``, only those nodes are handed out. Values are let go after their last
-    use, so a deep model needs no more memory than it does anyway.
+    use, so a deep model needs no more memory than it does anyway. ``real`` is the type
+    real numbers are computed in; ``settle`` may round each result.
     """
     last = {u: i for i, node in enumerate(graph.nodes) for u in node.inputs}
     values: dict[int, Any] = {}
     for i, node in enumerate(graph.nodes):
+        dtype = real if node.dtype == "float32" else node.dtype
         if node.op == "input":
-            values[i] = jnp.asarray(arguments[node.params["index"]], node.dtype)
+            values[i] = jnp.asarray(arguments[node.params["index"]], dtype)
         elif node.op == "constant":
-            values[i] = jnp.asarray(graph.constants[node.params["index"]])
+            values[i] = jnp.asarray(graph.constants[node.params["index"]], dtype)
         else:
             operands = [values[u] for u in node.inputs]
-            values[i] = evaluate(node.op, node.params, operands)
+            values[i] = evaluate(node.op, node.params, operands, real)
+            if settle:
+                values[i] = settle(node, values[i])
         if keep is None or i in keep:
             yield i, values[i]
         for u in {*node.inputs, i}:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ditto.compiler.execute import execute, prepare
-from ditto.compiler.plan import Plan
+from ditto.compiler.plan import Input, Plan, Value, is_one_hot
 from ditto.engine import ProcessTrio, Session, ThreadTrio, Trio
 from ditto.engine.frames import Arrays, Json
 from ditto.errors import SetupError
@@ -19,7 +19,7 @@ from ditto.sharing import Shared, deal
 
 @dataclass(frozen=True)
 class StepCost:
-    """One step of a run: bytes of all parties together, rounds, seconds of the slowest."""
+    """One step of a run: bytes of all parties, rounds, seconds of the slowest."""
 
     op: str
     scope: str
@@ -106,10 +106,23 @@ def deal_arguments(plan: Plan, arguments: Sequence[Any]) -> list[Arrays]:
                 for arrays in dealt:
                     arrays[f"public{v}"] = array.astype(given.dtype)
                 continue
-            shares = deal(encode(array, kind, name=given.name), kind)
+            plain = form_of(given, plan.values[v], array)
+            shares = deal(encode(plain, kind, name=given.name), kind)
             for arrays, share in zip(dealt, shares, strict=True):
                 arrays[f"first{v}"], arrays[f"second{v}"] = share.first, share.second
     return dealt
+
+
+def form_of(given: Input, form: Value, array: Any) -> Any:
+    """An argument in one of the forms a plan takes it in."""
+    if not is_one_hot(given, form):
+        return array
+    depth = form.shape[-1]
+    if array.size and not (array.min() >= 0 and array.max() < depth):
+        raise SetupError(
+            f"{given.name} holds an index outside 0..{depth - 1}, the table's rows."
+        )
+    return np.arange(depth) == np.asarray(array)[..., None]
 
 
 def held_arguments(plan: Plan, arrays: Arrays) -> dict[int, Any]:
@@ -152,17 +165,6 @@ def _run(plan: Plan, shares: list[Arrays], trio: Trio) -> Run:
     else:
         data = np.frombuffer(plan.to_bytes(), np.uint8)
         replies = trio.call(run_plan, arrays=[{"plan": data, **s} for s in shares])
-    results = []
-    for k, output in enumerate(plan.outputs):
-        arrays = [arrays[str(k)] for _, arrays in replies]
-        kind = plan.values[output.value].type
-        if kind is None:
-            results.append(arrays[0].astype(output.dtype))
-        else:
-            opened = decode(open_at_client(arrays, kind), kind)
-            if output.dtype != "float32":
-                opened = np.rint(opened)
-            results.append(opened.astype(output.dtype))
     spent = zip(*(reply["steps"] for reply, _ in replies), strict=True)
     steps = tuple(
         StepCost(
@@ -174,4 +176,19 @@ def _run(plan: Plan, shares: list[Arrays], trio: Trio) -> Run:
         )
         for step, parties in zip(plan.steps, spent, strict=True)
     )
-    return Run(plan.arrange(results), steps)
+    return Run(opened(plan, [arrays for _, arrays in replies]), steps)
+
+
+def opened(plan: Plan, replies: Sequence[Arrays]) -> Any:
+    """The result, from what the three parties sent to the client."""
+    results = []
+    for k, output in enumerate(plan.outputs):
+        arrays = [reply[str(k)] for reply in replies]
+        kind = plan.values[output.value].type
+        if kind is None:
+            results.append(arrays[0].astype(output.dtype))
+            continue
+        numbers = decode(open_at_client(arrays, kind), kind)
+        whole = output.dtype != "float32"
+        results.append((np.rint(numbers) if whole else numbers).astype(output.dtype))
+    return plan.arrange(results)

@@ -8,6 +8,7 @@ calibration and public values use it, an SPU region is compiled from it.
 import enum
 import types
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,24 +20,111 @@ from ditto.errors import MessageError
 Params = Mapping[str, Any]
 
 LINEAR_SHAPE = frozenset(
-    "broadcast_in_dim concatenate cumsum dynamic_slice dynamic_update_slice gather pad "
-    "reduce_sum reshape rev slice squeeze transpose expand_dims".split()
+    [
+        "broadcast_in_dim",
+        "concatenate",
+        "cumsum",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "gather",
+        "pad",
+        "reduce_sum",
+        "reshape",
+        "rev",
+        "slice",
+        "squeeze",
+        "transpose",
+        "expand_dims",
+    ]
 )
 """Move or add elements: a party does them on its shares alone."""
 
 ELEMENTWISE = frozenset(
-    "abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp combine "
-    "convert_element_type cos cosh div eq erf erf_inv erfc exp exp2 exp_negative expm1 "
-    "floor ge gelu gelu_tanh gt integer_pow is_finite le log log1p logistic lt max min "
-    "mul ne neg nextafter not or pow reciprocal rem round rsqrt select_n shift_left "
-    "shift_right_arithmetic shift_right_logical sign silu sin sinh sqrt square sub tan "
-    "tanh xor".split()
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "add",
+        "and",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "ceil",
+        "clamp",
+        "combine",
+        "convert_element_type",
+        "cos",
+        "cosh",
+        "div",
+        "eq",
+        "erf",
+        "erf_inv",
+        "erfc",
+        "exp",
+        "exp2",
+        "exp_negative",
+        "expm1",
+        "floor",
+        "ge",
+        "gelu",
+        "gelu_tanh",
+        "gt",
+        "integer_pow",
+        "is_finite",
+        "le",
+        "log",
+        "log1p",
+        "logistic",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "not",
+        "or",
+        "pow",
+        "reciprocal",
+        "rem",
+        "round",
+        "rsqrt",
+        "select_n",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "sign",
+        "silu",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "sub",
+        "tanh",
+        "xor",
+    ]
 )
 """Each element of the result depends on the same element of the operands."""
 
 _OTHERS = frozenset(
-    "argmax argmin conv_general_dilated cumlogsumexp cummax cummin cumprod dot_general "
-    "iota reduce_and reduce_max reduce_min reduce_or reduce_prod sort top_k".split()
+    [
+        "argmax",
+        "argmin",
+        "conv_general_dilated",
+        "cummax",
+        "cummin",
+        "cumprod",
+        "dot_general",
+        "iota",
+        "reduce_and",
+        "reduce_max",
+        "reduce_min",
+        "reduce_or",
+        "reduce_prod",
+        "sort",
+        "top_k",
+    ]
 )
 
 
@@ -51,18 +139,31 @@ def _combine(*values: Any, coefficients: Sequence[float], bias: float) -> Any:
     return total + np.asarray(bias, total.dtype)
 
 
+def _bounded(
+    x: Any, *, axes: Sequence[int], bound: float, choose: Callable[..., Any]
+) -> Any:
+    start = np.asarray(bound, x.dtype)
+    return jax.lax.reduce(x, start, choose, tuple(axes))
+
+
 OWN: dict[str, Callable[..., Any]] = {
+    "bounded_max": partial(_bounded, choose=jax.lax.max),
+    "bounded_min": partial(_bounded, choose=jax.lax.min),
     "combine": _combine,
     "exp_negative": jnp.exp,
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
+    "one_hot": lambda x, depth: jax.nn.one_hot(x, depth, dtype=jnp.float32),
     "reciprocal": lambda x: 1 / x,
     "silu": jax.nn.silu,
 }
 """Operations that no JAX primitive names.
 
+``bounded_max`` and ``bounded_min`` reduce from a bound that the ring can subtract, not
+from the smallest or largest integer as JAX does: SPU may compare with it.
 ``combine`` is a sum of its operands times public numbers, plus a public number.
-``exp_negative`` is exp of what is never positive, as in softmax.
+``exp_negative`` is exp of what is never positive, as in softmax. ``one_hot`` is what a
+client shares instead of an index that selects rows.
 """
 
 _RECORDS: dict[str, Any] = {
@@ -87,9 +188,16 @@ PRIMITIVES: Mapping[str, Any] = types.MappingProxyType(_primitives())
 OPERATIONS = frozenset(PRIMITIVES) | frozenset(OWN)
 
 
-def evaluate(op: str, params: Params, values: Sequence[Any]) -> Any:
-    """The result of an operation on plain arrays."""
+def evaluate(
+    op: str, params: Params, values: Sequence[Any], real: Any = np.float32
+) -> Any:
+    """The result of an operation on plain arrays; real numbers are of type ``real``."""
     given = {name: decode_param(value) for name, value in params.items()}
+    if real != np.float32:
+        given = {
+            name: np.dtype(real) if value == np.dtype(np.float32) else value
+            for name, value in given.items()
+        }
     output = given.pop("output", 0)
     if op in OWN:
         return OWN[op](*values, **given)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 
 from ditto.compiler.calibrate import Range, ranges, samples_from_bounds
+from ditto.compiler.execute import prepare
 from ditto.compiler.graph import Builder, Graph, rewrite
 from ditto.compiler.passes.approximate import approximate
 from ditto.compiler.passes.emit import Emitter
-from ditto.compiler.passes.mask import bound_masks
+from ditto.compiler.passes.mask import bound_masks, soften_masks
 from ditto.compiler.passes.normalise import normalise
 from ditto.compiler.passes.paper import assign_paper_rings
 from ditto.compiler.passes.recognise import recognise
@@ -58,11 +58,22 @@ _APPROXIMATE: tuple[str, Pass] = (
     "approximate",
     lambda g, c: approximate(g, c.ranges(g), c.secret(g), c.profile),
 )
-_RECOGNISE: tuple[str, Pass] = ("recognise", lambda g, _: recognise(g))
+_RECOGNISE: tuple[str, Pass] = (
+    "recognise",
+    lambda g, c: (
+        g
+        if c.profile.exp == c.profile.gelu == "stock"
+        else recognise(g, c.secret(g), lookups=c.profile.engine == "rings")
+    ),
+)
+_SOFTEN: tuple[str, Pass] = (
+    "soften masks",
+    lambda g, c: soften_masks(g, c.secret(g)),
+)
 
 PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
-    "spu": (_SIMPLIFY, _RECOGNISE, _APPROXIMATE),
-    "rings-in-spu": (_SIMPLIFY, _RECOGNISE, _APPROXIMATE),
+    "spu": (_SIMPLIFY, _SOFTEN, _RECOGNISE, _APPROXIMATE),
+    "rings-in-spu": (_SIMPLIFY, _SOFTEN, _RECOGNISE, _APPROXIMATE),
     "rings": (
         _SIMPLIFY,
         _RECOGNISE,
@@ -101,12 +112,9 @@ def compile(  # noqa: A001
     samples = _samples(traced, arguments, calibration, bounds, chosen)
     context = Context(chosen, roles, samples)
     graph = _numbers_out(traced.graph)
-    if chosen.exp == "stock" and chosen.gelu == "stock":
-        graph = simplify(graph)  # stock functions: nothing to recognise
-    else:
-        for _, run_pass in PASSES[chosen.engine]:
-            graph = run_pass(graph, context)
-            verify_graph(graph)
+    for _, run_pass in PASSES[chosen.engine]:
+        graph = run_pass(graph, context)
+        verify_graph(graph)
     return _finish(graph, traced, context)
 
 
@@ -126,6 +134,7 @@ def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
     emitter = Emitter(graph, kinds, types, profile, context.roles, traced.names)
     plan = emitter.plan(structure_of(traced.result))
     verify(plan)
+    prepare(plan)  # what SPU cannot do is refused now, not when three parties wait
     return plan
 
 
@@ -175,17 +184,20 @@ def _numbers_out(graph: Graph) -> Graph:
     outputs = []
     for i in copied.outputs:
         if builder.nodes[i].dtype == "bool":
-            number = np.dtype(np.int32)
-            given = {"new_dtype": number, "weak_type": False, "sharding": None}
-            outputs.append(builder.emit("convert_element_type", i, **given))
+            given = {
+                "new_dtype": {"dtype": "int32"},
+                "weak_type": False,
+                "sharding": None,
+            }
+            outputs.append(
+                builder.emit_encoded("convert_element_type", (i,), given, "")
+            )
         else:
             outputs.append(i)
     return builder.finish(outputs)
 
 
-def _margins(
-    graph: Graph, roles: Sequence[Role], profile: Profile
-) -> list[float]:
+def _margins(graph: Graph, roles: Sequence[Role], profile: Profile) -> list[float]:
     """1 for weights and what follows from them alone, the profile's for the rest."""
     fixed: list[bool] = []
     margins: list[float] = []

@@ -6,14 +6,17 @@ regions name operations of fixed tables. ``artifact`` writes and reads it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ditto.compiler.graph import Array, Graph
 from ditto.compiler.profile import Profile
 from ditto.fixedpoint import FxpType
+
+if TYPE_CHECKING:
+    from ditto.compiler.estimate import Estimate, Network
 
 Role = Literal["secret", "weight", "public"]
 Kind = Literal["shared", "bits", "public"]
@@ -67,6 +70,22 @@ class Input:
     shape: tuple[int, ...]
     dtype: str
     forms: tuple[int, ...]
+
+
+def is_plain(given: Input, form: Value) -> bool:
+    """Whether a form is the input itself."""
+    return (form.shape, form.dtype) == (given.shape, given.dtype)
+
+
+def is_one_hot(given: Input, form: Value) -> bool:
+    """Whether a form is, for each index of the input, the row that selects it."""
+    return (
+        given.dtype == "int32"
+        and form.dtype == "float32"
+        and form.kind == "shared"
+        and len(form.shape) == len(given.shape) + 1
+        and form.shape[:-1] == given.shape
+    )
 
 
 @dataclass(frozen=True)
@@ -145,6 +164,35 @@ class Plan:
 
         return digest(self)
 
+    def explain(self, *, free: bool = False) -> str:
+        """A table of the steps by scope: types, bytes, rounds."""
+        from ditto.compiler.explain import explain
+
+        return explain(self, free=free)
+
+    def estimate(self, network: "Network") -> "Estimate":
+        """How long a run will take on a network, before anything runs."""
+        from ditto.compiler.estimate import estimate
+
+        return estimate(self, network)
+
+    def draw(self) -> str:
+        """The plan as a picture (SVG): rings as colours, bytes as widths."""
+        from ditto.compiler.draw import draw
+
+        return draw(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Plan":
+        """Read a plan from a file."""
+        from ditto.compiler.artifact import read
+
+        return read(Path(path))
+
     def to_bytes(self) -> bytes:
         """The plan as a file."""
         from ditto.compiler.artifact import dump
@@ -153,7 +201,7 @@ class Plan:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Plan":
-        """A plan from a file; anything but an intact plan of this version is refused."""
+        """A plan from a file; all but an intact one of this version is refused."""
         from ditto.compiler.artifact import load
 
         return load(data)
@@ -180,8 +228,3 @@ def structure_of(tree: Any) -> Any:
     if isinstance(tree, tuple):
         return {"tuple": [structure_of(v) for v in tree]}
     return [structure_of(v) for v in tree]
-
-
-def total(numbers: Any) -> int:
-    """A sum that is an int also when empty."""
-    return int(reduce(lambda a, b: a + b, numbers, 0))

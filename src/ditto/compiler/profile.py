@@ -33,13 +33,15 @@ class Profile(BaseModel):
     """``quad``: 0.125 x^2 + 0.25 x + 0.5, for models distilled with it.
     ``accurate``: polynomials fitted to the calibrated range."""
     casts: Literal["ours", "paper"] = "ours"
-    fit_error: Annotated[float, Field(gt=0, le=1)] = 0.008
+    fit_error: Annotated[float, Field(gt=0, le=1)] = 0.007
     """The largest error of a fitted function on the calibrated range."""
     margin: Annotated[float, Field(ge=1, le=64)] = 2.0
     """How far beyond its calibrated range every value may go."""
     rounds: Literal[1, 2] = 2
     """Of a recast; one round sends more bits."""
-    overrides: tuple[tuple[str, Mapping[str, Any]], ...] = Field((), strict=False)
+    overrides: tuple[tuple[str, Mapping[str, Any]], ...] = Field(
+        default=(), strict=False
+    )
 
     def at(self, scope: str) -> "Profile":
         """This profile as it holds in a scope."""

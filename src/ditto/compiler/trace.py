@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ditto.compiler.graph import Builder, Graph
+from ditto.compiler.graph import Builder, Graph, abstract
 from ditto.compiler.operations import PRIMITIVES, encode_param
 from ditto.errors import UnsupportedOperationError
 
@@ -32,12 +32,20 @@ _ALTERNATIVES = {
     "cond": "jnp.where on both results: which branch is taken must not show",
     "fft": "a product with the DFT matrix",
     "random_bits": "randomness drawn outside and passed as an argument",
+    "random_seed": "randomness drawn outside and passed as an argument",
+    "random_wrap": "randomness drawn outside and passed as an argument",
+    "random_unwrap": "randomness drawn outside and passed as an argument",
     "threefry2x32": "randomness drawn outside and passed as an argument",
     "scatter": "jnp.where, jnp.concatenate or a product with a one-hot matrix",
     "scatter-add": "a product with a one-hot matrix",
     "triangular_solve": "an inverse computed outside",
     "cholesky": "a factor computed outside",
-    "complex": "real arithmetic on two arrays",
+    "complex": "real arithmetic on two arrays, or for a Fourier transform a product "
+    "with the DFT matrix",
+    "cbrt": "x ** (1 / 3) for positive x",
+    "tan": "jnp.sin(x) / jnp.cos(x)",
+    "cumlogsumexp": "jnp.log(jnp.cumsum(jnp.exp(x - x.max())))",
+    "nextafter": "a step of your own: fixed point has no neighbouring float",
 }
 _OTHERWISE = (
     "arithmetic, comparison, selection, reductions, exp, log, rsqrt, tanh, or "
@@ -60,7 +68,7 @@ class Traced:
 def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
     """Trace the function at the shapes of the arguments."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(tuple(arguments))
-    shapes = [jax.ShapeDtypeStruct(np.shape(v), _dtype_of(v)) for _, v in leaves]
+    shapes = [abstract(np.shape(v), _dtype_of(v)) for _, v in leaves]
     flat, out_tree = _flat(function, tree)
     closed = jax.make_jaxpr(flat)(*shapes)
     builder = Builder()
@@ -141,7 +149,12 @@ class _Inliner:
         if name not in PRIMITIVES:
             raise refusal(name, scope)
         if name == "convert_element_type":
-            params = {**params, "new_dtype": _dtype_of(np.empty(0, params["new_dtype"]))}
+            if params["new_dtype"].kind == "c":
+                raise refusal("complex", scope)
+            params = {
+                **params,
+                "new_dtype": _dtype_of(np.empty(0, params["new_dtype"])),
+            }
             params["weak_type"] = False
         if name == "dot_general":
             params |= {"precision": None, "preferred_element_type": None}
@@ -202,7 +215,9 @@ class _Inliner:
 
     def _row(self, source: int, step: int, scope: str) -> int:
         shape = list(self._builder.nodes[source].shape)
-        row = self._slice(source, [step] + [0] * len(shape[1:]), [step + 1, *shape[1:]], scope)
+        row = self._slice(
+            source, [step] + [0] * len(shape[1:]), [step + 1, *shape[1:]], scope
+        )
         return self._builder.emit("squeeze", row, scope=scope, dimensions=(0,))
 
     def _as_row(self, source: int, scope: str) -> int:

@@ -5,20 +5,33 @@ that a party that executes one need not.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ditto.compiler.graph import Graph, infer
 from ditto.compiler.operations import LINEAR_SHAPE, OPERATIONS
-from ditto.compiler.plan import Plan, Step, Value
+from ditto.compiler.plan import Plan, Step, Value, is_one_hot, is_plain
 from ditto.errors import DittoError, PlanError
 from ditto.fixedpoint import FxpType
 from ditto.protocols import product_type
 from ditto.protocols.recast import Conversion
 
 Values = Sequence[Value]
-Rule = Callable[[Plan, Step, Values, Values], None]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A step with what it takes and makes."""
+
+    plan: Plan
+    step: Step
+    operands: Values
+    results: Values
+
+
+Rule = Callable[[Given], None]
 
 
 def verify_graph(graph: Graph) -> None:
@@ -33,7 +46,8 @@ def verify_graph(graph: Graph) -> None:
             operands = [graph.nodes[u] for u in node.inputs]
             found = _infer(node.op, node.params, [(n.shape, n.dtype) for n in operands])
             _demand(
-                found == (node.shape, node.dtype), f"node {i} ({node.op}) is not {found}"
+                found == (node.shape, node.dtype),
+                f"node {i} ({node.op}) is not {found}",
             )
     _demand(all(u < len(graph.nodes) for u in graph.outputs), "an output is not there")
 
@@ -44,7 +58,7 @@ def verify(plan: Plan) -> None:
     for given in plan.inputs:
         for v in given.forms:
             held = plan.values[v]
-            fits = held.shape == given.shape and held.dtype == given.dtype
+            fits = is_plain(given, held) or is_one_hot(given, held)
             _demand(fits and v not in ready, f"input {given.name!r} has no such form")
             hidden = held.kind == "shared"
             _demand(hidden == (given.role != "public"), f"{given.name!r} is misplaced")
@@ -65,15 +79,16 @@ def _verify_step(plan: Plan, i: int, step: Step, ready: set[int]) -> None:
     try:
         _demand(all(v in ready for v in step.inputs), "uses a value that is not there")
         fresh = len(set(step.outputs)) == len(step.outputs)
-        _demand(
-            fresh and not ready & set(step.outputs), "makes a value a second time"
-        )
+        _demand(fresh and not ready & set(step.outputs), "makes a value a second time")
         if step.op != "region":
             _demand(len(step.outputs) == 1, "has one result")
         operands = [plan.values[v] for v in step.inputs]
-        RULES[step.op](plan, step, operands, [plan.values[v] for v in step.outputs])
+        results = [plan.values[v] for v in step.outputs]
+        RULES[step.op](Given(plan, step, operands, results))
     except PlanError as broken:
-        raise PlanError(f"Step {i} ({step.op}, scope {step.scope!r}): {broken}") from None
+        raise PlanError(
+            f"Step {i} ({step.op}, scope {step.scope!r}): {broken}"
+        ) from None
     except (DittoError, KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise PlanError(
             f"Step {i} ({step.op}, scope {step.scope!r}) has parameters or types that "
@@ -108,29 +123,39 @@ def _publics(operands: Values) -> list[Value]:
     return [x for x in operands if x.kind == "public"]
 
 
-def _public(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    _demand(_publics(operands) == list(operands), "is on public values only")
-    _demand(step.params["op"] in OPERATIONS, "is no operation")
-    shapes = [(x.shape, x.dtype) for x in operands]
-    found = _infer(step.params["op"], step.params["with"], shapes)
-    _demand(results[0].kind == "public", "has a public result")
-    _demand(found == (results[0].shape, results[0].dtype), "has another result")
+def _public(given: Given) -> None:
+    _demand(
+        _publics(given.operands) == list(given.operands), "is on public values only"
+    )
+    _demand(given.step.params["op"] in OPERATIONS, "is no operation")
+    shapes = [(x.shape, x.dtype) for x in given.operands]
+    found = _infer(given.step.params["op"], given.step.params["with"], shapes)
+    _demand(given.results[0].kind == "public", "has a public result")
+    _demand(
+        found == (given.results[0].shape, given.results[0].dtype), "has another result"
+    )
 
 
-def _constant(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    index = step.params["index"]
-    _demand(isinstance(index, int) and 0 <= index < len(plan.constants), "is not there")
-    held = plan.constants[index]
-    _demand(results[0].kind == "public" and not operands, "is public")
-    fits = (held.shape, held.dtype.name) == (results[0].shape, results[0].dtype)
+def _constant(given: Given) -> None:
+    index = given.step.params["index"]
+    _demand(
+        isinstance(index, int) and 0 <= index < len(given.plan.constants),
+        "is not there",
+    )
+    held = given.plan.constants[index]
+    _demand(given.results[0].kind == "public" and not given.operands, "is public")
+    fits = (held.shape, held.dtype.name) == (
+        given.results[0].shape,
+        given.results[0].dtype,
+    )
     _demand(fits, "has another shape")
 
 
-def _embed(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    (x,) = operands
+def _embed(given: Given) -> None:
+    (x,) = given.operands
     _demand(x.kind == "public" and x.dtype != "bool", "is on public numbers")
-    _demand(_type(results[0]).bits in (32, 64), "has no such ring")
-    _demand(x.shape == results[0].shape, "keeps its shape")
+    _demand(_type(given.results[0]).bits in (32, 64), "has no such ring")
+    _demand(x.shape == given.results[0].shape, "keeps its shape")
 
 
 def _summed(operands: Values, result: Value) -> None:
@@ -143,46 +168,48 @@ def _summed(operands: Values, result: Value) -> None:
         _demand(0 <= kind.frac - held.frac < kind.bits, "only shifts left")
 
 
-def _sum(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    _demand(len(operands) == (1 if step.op == "neg" else 2), "has its operands")
-    _demand(all(x.kind != "bits" for x in operands), "is on numbers")
-    _summed(operands, results[0])
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
-    _demand(shape == results[0].shape, "has another shape")
-    if step.op == "neg":
-        _demand(operands[0].type == results[0].type, "keeps its type")
+def _sum(given: Given) -> None:
+    _demand(
+        len(given.operands) == (1 if given.step.op == "neg" else 2), "has its operands"
+    )
+    _demand(all(x.kind != "bits" for x in given.operands), "is on numbers")
+    _summed(given.operands, given.results[0])
+    shape = np.broadcast_shapes(*(x.shape for x in given.operands))
+    _demand(shape == given.results[0].shape, "has another shape")
+    if given.step.op == "neg":
+        _demand(given.operands[0].type == given.results[0].type, "keeps its type")
 
 
-def _select(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    which, *cases = operands
+def _select(given: Given) -> None:
+    which, *cases = given.operands
     whole = which.dtype == "bool" or which.dtype.startswith(("int", "uint"))
     _demand(which.kind == "public" and whole and len(cases) >= 2, "chooses publicly")
     _demand(which.dtype != "bool" or len(cases) == 2, "chooses one of two")
     _demand(all(x.kind != "bits" for x in cases), "is on numbers")
-    _summed(cases, results[0])
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
-    _demand(shape == results[0].shape, "has another shape")
+    _summed(cases, given.results[0])
+    shape = np.broadcast_shapes(*(x.shape for x in given.operands))
+    _demand(shape == given.results[0].shape, "has another shape")
 
 
-def _retag(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    (x,) = operands
-    _demand(_type(x).bits == _type(results[0]).bits, "keeps its ring")
-    _demand(x.shape == results[0].shape, "keeps its shape")
+def _retag(given: Given) -> None:
+    (x,) = given.operands
+    _demand(_type(x).bits == _type(given.results[0]).bits, "keeps its ring")
+    _demand(x.shape == given.results[0].shape, "keeps its shape")
 
 
-def _local(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    op = step.params["op"]
+def _local(given: Given) -> None:
+    op = given.step.params["op"]
     _demand(op in LINEAR_SHAPE, "is not linear")
-    _demand(operands[0].kind == "shared", "is on shares")
-    _demand(all(x.kind != "bits" for x in operands), "is on numbers")
+    _demand(given.operands[0].kind == "shared", "is on shares")
+    _demand(all(x.kind != "bits" for x in given.operands), "is on numbers")
     if op not in ("gather", "dynamic_slice", "dynamic_update_slice"):
-        _demand(not _publics(operands), "is on shares only")
-    _summed(operands, results[0])
+        _demand(not _publics(given.operands), "is on shares only")
+    _summed(given.operands, given.results[0])
     shapes = [
-        (x.shape, "int32" if x.kind == "shared" else x.dtype) for x in operands
+        (x.shape, "int32" if x.kind == "shared" else x.dtype) for x in given.operands
     ]
-    found, _ = _infer(op, step.params["with"], shapes)
-    _demand(found == results[0].shape, "has another shape")
+    found, _ = _infer(op, given.step.params["with"], shapes)
+    _demand(found == given.results[0].shape, "has another shape")
 
 
 def _scaled(step: Step, operands: Values, result: Value) -> None:
@@ -194,15 +221,15 @@ def _scaled(step: Step, operands: Values, result: Value) -> None:
     _demand(_type(result) == due, "adds fracs")
 
 
-def _scale(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    _scaled(step, operands, results[0])
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
-    _demand(shape == results[0].shape, "has another shape")
+def _scale(given: Given) -> None:
+    _scaled(given.step, given.operands, given.results[0])
+    shape = np.broadcast_shapes(*(x.shape for x in given.operands))
+    _demand(shape == given.results[0].shape, "has another shape")
 
 
-def _contract(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    _scaled(step, operands, results[0])
-    _contraction(step, operands, results[0])
+def _contract(given: Given) -> None:
+    _scaled(given.step, given.operands, given.results[0])
+    _contraction(given.step, given.operands, given.results[0])
 
 
 def _contraction(step: Step, operands: Values, result: Value) -> None:
@@ -218,26 +245,32 @@ def _contraction(step: Step, operands: Values, result: Value) -> None:
         for label, n in zip(labels, x.shape, strict=True):
             _demand(sizes.setdefault(label, n) == n, "sums over equal axes")
     _demand(len(set(output)) == len(output), "names each axis once")
-    _demand(tuple(sizes[label] for label in output) == result.shape, "has another shape")
+    _demand(
+        tuple(sizes[label] for label in output) == result.shape, "has another shape"
+    )
 
 
-def _combine(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    weights, bias = step.params["coefficients"], step.params["bias"]
-    _demand(len(weights) == len(operands) > 0, "has a coefficient for each operand")
+def _combine(given: Given) -> None:
+    weights, bias = given.step.params["coefficients"], given.step.params["bias"]
+    _demand(
+        len(weights) == len(given.operands) > 0, "has a coefficient for each operand"
+    )
     whole = all(isinstance(n, int) and abs(n) < 1 << 32 for n in (*weights, bias))
     _demand(whole, "has integer coefficients")
-    for x in operands:
-        _demand(_type(x).bits == _type(results[0]).bits == 32, "is in the low ring")
-        _demand(x.shape == results[0].shape, "keeps its shape")
+    for x in given.operands:
+        _demand(
+            _type(x).bits == _type(given.results[0]).bits == 32, "is in the low ring"
+        )
+        _demand(x.shape == given.results[0].shape, "keeps its shape")
 
 
-def _recast(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    (x,) = operands
-    conversion = Conversion(_type(x), _type(results[0]))
-    _demand(x.shape == results[0].shape, "keeps its shape")
-    _demand(step.params["rounds"] in (1, 2), "takes one round or two")
-    _demand(step.params["casts"] in ("ours", "paper"), "is ours or the paper's")
-    if step.params["casts"] == "paper":
+def _recast(given: Given) -> None:
+    (x,) = given.operands
+    conversion = Conversion(_type(x), _type(given.results[0]))
+    _demand(x.shape == given.results[0].shape, "keeps its shape")
+    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+    _demand(given.step.params["casts"] in ("ours", "paper"), "is ours or the paper's")
+    if given.step.params["casts"] == "paper":
         upward = conversion.target.bits > conversion.source.bits
         possible = not conversion.cut if upward else conversion.is_local
         _demand(possible and not (conversion.lift and not upward), "is no such cast")
@@ -251,26 +284,28 @@ def _product(operands: Values, result: Value, step: Step) -> None:
     _demand(step.params["rounds"] in (1, 2), "takes one round or two")
 
 
-def _multiply(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    _product(operands, results[0], step)
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
-    _demand(shape == results[0].shape, "has another shape")
+def _multiply(given: Given) -> None:
+    _product(given.operands, given.results[0], given.step)
+    shape = np.broadcast_shapes(*(x.shape for x in given.operands))
+    _demand(shape == given.results[0].shape, "has another shape")
 
 
-def _einsum(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    _product(operands, results[0], step)
-    _contraction(step, operands, results[0])
+def _einsum(given: Given) -> None:
+    _product(given.operands, given.results[0], given.step)
+    _contraction(given.step, given.operands, given.results[0])
 
 
-def _region(plan: Plan, step: Step, operands: Values, results: Values) -> None:
-    index = step.params["region"]
-    _demand(isinstance(index, int) and 0 <= index < len(plan.regions), "is not there")
-    region = plan.regions[index]
+def _region(given: Given) -> None:
+    index = given.step.params["region"]
+    _demand(
+        isinstance(index, int) and 0 <= index < len(given.plan.regions), "is not there"
+    )
+    region = given.plan.regions[index]
     graph = region.graph
     verify_graph(graph)
     nodes = [graph.nodes[i] for i in graph.inputs]
-    _demand(len(nodes) == len(operands), "has its operands")
-    for node, x in zip(nodes, operands, strict=True):
+    _demand(len(nodes) == len(given.operands), "has its operands")
+    for node, x in zip(nodes, given.operands, strict=True):
         _demand(node.shape == x.shape, "takes another shape")
         if x.kind == "shared":
             kind = _type(x)
@@ -278,8 +313,8 @@ def _region(plan: Plan, step: Step, operands: Values, results: Values) -> None:
         else:
             _demand(node.dtype == x.dtype, "takes another dtype")
     outs = [graph.nodes[i] for i in graph.outputs]
-    _demand(len(outs) == len(results), "has its results")
-    for node, y in zip(outs, results, strict=True):
+    _demand(len(outs) == len(given.results), "has its results")
+    for node, y in zip(outs, given.results, strict=True):
         _demand(node.shape == y.shape and y.kind != "public", "has another result")
         _demand((node.dtype == "bool") == (y.kind == "bits"), "has another result")
         _demand(y.type is None or y.type.bits == region.bits, "is in one ring")

@@ -64,6 +64,14 @@ def compile_region(
     return Region(name, bits, inputs, outputs, real, known, code, scopes)
 
 
+def program_text(region: Region) -> str:
+    """The program that SPU runs, in its own language."""
+    executable = libspu().Executable()
+    executable.ParseFromString(region.code)
+    code = executable.code
+    return code.decode() if isinstance(code, bytes) else str(code)
+
+
 def _compile(
     function: Callable[..., Any],
     arguments: Sequence[Any],

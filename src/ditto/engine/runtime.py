@@ -31,9 +31,7 @@ class Runtimes:
         except Exception as error:  # opening one exchanges seeds with the peers
             raise self._explain(error, "opening the runtimes") from None
 
-    def run(
-        self, region: Region, operands: Sequence[Value]
-    ) -> list[Value]:
+    def run(self, region: Region, operands: Sequence[Value]) -> list[Value]:
         """Run a region on shares and return its results as shares."""
         self.put(region, operands)
         try:

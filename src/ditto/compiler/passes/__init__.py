@@ -1,0 +1,1 @@
+"""Passes, one file each, in the order of ``pipeline.PASSES``; then rings to emit."""

@@ -11,6 +11,7 @@ Steps
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -20,16 +21,17 @@ from ditto.compiler.graph import Builder, Graph, rewrite
 from ditto.compiler.passes.fit import (
     SHAPES,
     Fit,
+    Reals,
     Shape,
     cheapest_fit,
+    radii,
     split,
-    tail_error,
 )
 from ditto.compiler.profile import Profile
 
 _GELUS = ("gelu", "gelu_tanh")
 _MAX_SQUARINGS = 9
-_EXP_ERROR = 1 / 512
+_EXP_ERROR = 1 / 1024
 _CLAMP = 2 * 736
 """Bits an element of two comparisons with selection."""
 
@@ -46,12 +48,15 @@ def approximate(
         if not secret[i]:
             return None
         here = profile.at(node.scope)
-        write = _Writer(builder, node.scope)
+        ring = "high" if here.engine == "rings-in-spu" else ""
+        write = _Writer(builder, node.scope, ring)
         operand = None if known is None or not node.inputs else known[node.inputs[0]]
         if node.op in ("exp_negative", "exp"):
             return _exp(write, node.op, inputs[0], operand, here)
         if node.op in _GELUS and here.gelu == "quad":
-            return write.quad(inputs[0])
+            if here.engine == "rings":
+                return write.quad(inputs[0])
+            return _Writer(builder, node.scope, "").quad_as_printed(inputs[0])
         if node.op in _GELUS and here.gelu == "puma":
             return write.puma_gelu(inputs[0])
         if node.op in SHAPES and here.engine == "rings" and here.gelu != "stock":
@@ -79,7 +84,11 @@ def _exp(
 def squarings(operand: Range, margin: float) -> int:
     """n of the exp by squarings: for the range on the left, accuracy on the right."""
     left = max(-operand.low, 1e-3) * margin
-    n = max(1, math.ceil(math.log2(left / 1.5)))
+    n = math.ceil(math.log2(left / 1.5))
+    # the error is e^x |x|^3 / (6 * 4^n), on the left at most 0.224 / 4^n, at x = -3
+    worst = min(left, 3.0)
+    error = math.exp(-worst) * worst**3 / 6
+    n = max(n, 1, math.ceil(math.log2(error / _EXP_ERROR) / 2))
     right = operand.high * margin
     if right > 0:
         n = max(n, math.ceil(math.log2(right**3 / (6 * _EXP_ERROR)) / 2))
@@ -93,9 +102,13 @@ class _Writer:
 
     builder: Builder
     scope: str
+    ring: str
+    """A hint where the function belongs."""
 
     def emit(self, op: str, *inputs: int, **params: object) -> int:
-        return self.builder.emit(op, *inputs, scope=self.scope, **params)
+        return self.builder.emit(
+            op, *inputs, scope=self.scope, ring=self.ring, **params
+        )
 
     def number(self, value: float) -> int:
         return self.builder.constant(np.float32(value))
@@ -129,6 +142,10 @@ class _Writer:
     def quad(self, x: int) -> int:
         shifted = self.add(x, 1.0)
         return self.add(self.times(self.times(shifted, shifted), 0.125), 0.375)
+
+    def quad_as_printed(self, x: int) -> int:
+        squared = self.times(self.times(x, x), 0.125)
+        return self.add(self.add(squared, self.times(x, 0.25)), 0.5)
 
     def puma_gelu(self, x: int) -> int:
         x2 = self.times(x, x)
@@ -174,7 +191,7 @@ class _Writer:
 
     def fitted(self, name: str, x: int, operand: Range, here: Profile) -> int:
         radius = math.ceil(8 * max(operand.largest * here.margin, 0.5)) / 8
-        whole = cheapest_fit(name, radius, here.fit_error)
+        whole = _whole_fit(name, radius, here.fit_error)
         inner = _clamped_fit(name, here.fit_error)
         if whole is not None and whole.bits <= _CLAMP + inner.bits:
             return self.polynomial(SHAPES[name], x, whole)
@@ -198,13 +215,13 @@ class _Writer:
 
     def polynomial(self, shape: Shape, x: int, found: Fit) -> int:
         """The fit at x: blocks of four coefficients, joined by T4, T8, T16."""
-        r2 = 2 / found.radius**2
-        u = self.combine([(r2, self.times(x, x))], -1.0)
-        even = self._block(_Powers(self, u), np.array(found.coefficients))
-        if shape.odd:
-            terms = [(1.0, self.times(x, self._sum(even)))]
+        squared, scale = self.times(x, x), found.scale
+        if found.scales_freely:
+            u = self.add(self.times(squared, scale), -1.0)
         else:
-            terms = even[0]
+            u = self.combine([(scale, squared)], -1.0)
+        even = self._block(_Powers(self, u), np.array(found.coefficients))
+        terms = [(1.0, self.times(x, self._sum(even)))] if shape.odd else even[0]
         constant = shape.level if shape.odd else even[1] + shape.level
         if shape.slope:
             terms = [*terms, (shape.slope, x)]
@@ -214,7 +231,9 @@ class _Writer:
         return self.combine(*block)
 
     def _block(
-        self, powers: "_Powers", coefficients: "np.ndarray[tuple[int], np.dtype[np.float64]]"
+        self,
+        powers: "_Powers",
+        coefficients: Reals,
     ) -> tuple[list[tuple[float, int]], float]:
         """sum c_k T_k(u) as terms and a constant."""
         degree = len(coefficients) - 1
@@ -224,11 +243,16 @@ class _Writer:
         top = split(degree)
         divisor = np.zeros(top + 1)
         divisor[top] = 1.0
-        quotient, rest = chebyshev.chebdiv(coefficients, divisor)
+        quotient, rest = (
+            np.asarray(part, np.float64)
+            for part in chebyshev.chebdiv(coefficients, divisor)
+        )
         if len(quotient) == 1:
             factor = [(float(quotient[0]), powers.at(top))]
         else:
-            product = self.times(self._sum(self._block(powers, quotient)), powers.at(top))
+            product = self.times(
+                self._sum(self._block(powers, quotient)), powers.at(top)
+            )
             factor = [(1.0, product)]
         terms, constant = self._block(powers, rest)
         return [*factor, *terms], constant
@@ -253,12 +277,16 @@ class _Powers:
         return self._known[k]
 
 
+@lru_cache(maxsize=256)
 def _clamped_fit(name: str, error: float) -> Fit:
-    """A fit on the smallest range beyond which f is a straight line."""
-    for step in range(8, 160):
-        edge = step / 8
-        if tail_error(name, edge) <= error:
-            found = cheapest_fit(name, edge, error)
-            if found is not None:
-                return found
-    raise ValueError(f"no fit of {name} within {error}")  # pragma: no cover
+    """The cheapest fit on a range beyond which f is nearly a straight line."""
+    edges = sorted({*radii(2.0), *radii(6.0)})
+    found = (cheapest_fit(name, edge, error, clamped=True) for edge in edges)
+    return min((f for f in found if f), key=lambda f: (f.bits, f.error))
+
+
+@lru_cache(maxsize=256)
+def _whole_fit(name: str, radius: float, error: float) -> Fit | None:
+    """The cheapest fit on at least the range, if one of moderate degree is."""
+    found = (cheapest_fit(name, r, error) for r in radii(radius)[:3])
+    return min((f for f in found if f), key=lambda f: (f.bits, f.error), default=None)

@@ -6,13 +6,13 @@ type; an input is simply shared in every type it is wanted in.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ditto.compiler.graph import Builder, Graph, Node
-from ditto.compiler.operations import Params
+from ditto.compiler.operations import LINEAR_SHAPE, Params
 from ditto.compiler.passes.rings import Kind, regions
 from ditto.compiler.passes.types import Types, power_of_two
 from ditto.compiler.plan import Input, Output, Plan, Region, Role, Step, Value
@@ -26,6 +26,22 @@ HIGH = FxpType(bits=64, frac=18)
 LOW_FIXED = FxpType(bits=32, frac=8)
 """SPU's own fixed point in the low ring, which the paper's way uses."""
 
+_BOUNDED = {"reduce_max": "bounded_max", "reduce_min": "bounded_min"}
+_BITWISE = frozenset(
+    [
+        "floor",
+        "ceil",
+        "round",
+        "sign",
+        "and",
+        "or",
+        "xor",
+        "not",
+        "shift_left",
+        "shift_right_logical",
+        "shift_right_arithmetic",
+    ]
+)
 _INDICES = {"gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
 """The operand from which on operands say where, not what."""
 
@@ -52,6 +68,7 @@ class Emitter:
     _base: dict[int, int] = field(default_factory=dict)
     _cast: dict[tuple[int, FxpType], int] = field(default_factory=dict)
     _forms: dict[int, dict[Any, int]] = field(default_factory=dict)
+    _zeros: dict[FxpType, int] = field(default_factory=dict)
 
     def plan(self, result: Any) -> Plan:
         """Emit all that the outputs need."""
@@ -77,7 +94,7 @@ class Emitter:
                 strict=True,
             )
         )
-        return Plan(
+        plan = Plan(
             self.profile,
             inputs,
             tuple(self._values),
@@ -87,6 +104,7 @@ class Emitter:
             tuple(outputs),
             result,
         )
+        return _without_waste(plan)
 
     # Order
 
@@ -105,7 +123,10 @@ class Emitter:
                 self._emit(i)
 
     def _done(self, i: int) -> bool:
-        return i in self._base or self.graph.nodes[i].op == "input"
+        return i in self._base or self.kinds[i] == "input" or self._is_input(i)
+
+    def _is_input(self, i: int) -> bool:
+        return self.graph.nodes[i].op == "input"
 
     def _dependencies(self, i: int) -> list[int]:
         if i not in self._leaders:
@@ -159,11 +180,13 @@ class Emitter:
     def _form(self, i: int, type: FxpType | None) -> int:  # noqa: A002
         """An input in one type; None for a public one."""
         node = self.graph.nodes[i]
-        forms = self._forms.setdefault(int(node.params["index"]), {})
-        if type not in forms:
+        given = self.graph.nodes[node.inputs[0]] if node.op == "one_hot" else node
+        forms = self._forms.setdefault(int(given.params["index"]), {})
+        key = (type, node.shape)
+        if key not in forms:
             kind = "public" if type is None else "shared"
-            forms[type] = self._new(node.shape, type, node.dtype, kind)
-        return forms[type]
+            forms[key] = self._new(node.shape, type, node.dtype, kind)
+        return forms[key]
 
     def _plain(self, i: int) -> int:
         """A public value."""
@@ -181,7 +204,7 @@ class Emitter:
             self._check_constant(i, type)
             made = self._new(node.shape, type, node.dtype)
             self._step("embed", [self._plain(i)], made, node.scope)
-        elif node.op == "input":
+        elif self.kinds[i] == "input":
             made = self._form(i, type)
         else:
             made = self._recast(self._base[i], type, node.scope)
@@ -223,7 +246,7 @@ class Emitter:
     def _result(self, i: int) -> int:
         if self.kinds[i] == "public":
             return self._plain(i)
-        if self.graph.nodes[i].op == "input":
+        if self.kinds[i] == "input":
             return self._form(i, self._type(i))
         return self._base[i]
 
@@ -304,9 +327,7 @@ class Emitter:
             for c, f in zip(node.params["coefficients"], fracs, strict=True)
         ]
         bias = round(float(np.ldexp(float(node.params["bias"]), natural.frac)))
-        self._step(
-            "combine", inputs, made, node.scope, coefficients=weights, bias=bias
-        )
+        self._step("combine", inputs, made, node.scope, coefficients=weights, bias=bias)
 
     def _product(self, i: int, node: Node) -> int:
         assert self.types is not None  # noqa: S101
@@ -335,7 +356,7 @@ class Emitter:
         members = sorted(self._members[leader])
         low = self.kinds[leader] == "low"
         bits = LOW_BITS if low else HIGH_BITS
-        writer = _RegionWriter(self, low and self.types is not None)
+        writer = _RegionWriter(self, low, low and self.types is not None)
         for m in members:
             writer.add(m)
         inside = set(members)
@@ -344,7 +365,8 @@ class Emitter:
             for m in members
             if m in self.graph.outputs or any(u not in inside for u in self._users[m])
         ]
-        graph = writer.builder.finish(writer.place[m] for m in leaving)
+        results = [writer.leave(m) for m in leaving]
+        graph = writer.builder.finish(results)
         key = (bits, graph.nodes_key())
         if key not in self._regions:
             self._regions[key] = len(self._region_list)
@@ -365,6 +387,18 @@ class Emitter:
         step = Step("region", tuple(writer.inputs), tuple(outputs), params, scope)
         self._steps.append(step)
 
+    def zero(self, bits: int, dtype: str) -> int:
+        """Shares of nothing; what is added to them becomes shares that add up."""
+        real = FxpType(bits, (HIGH if bits == HIGH_BITS else LOW_FIXED).frac)
+        kind = real if dtype == "float32" else FxpType(bits, 0)
+        if kind not in self._zeros:
+            public = self._new((), None, "float32", "public")
+            index = self._array(np.float32(0))
+            self._step("constant", [], public, "", index=index)
+            made = self._new((), kind, dtype)
+            self._zeros[kind] = self._step("embed", [public], made, "")
+        return self._zeros[kind]
+
     def _region_type(self, i: int, low: bool) -> FxpType:
         if low:
             whole = self.graph.nodes[i].dtype != "float32"
@@ -373,11 +407,48 @@ class Emitter:
         return FxpType(HIGH_BITS, 0) if whole else HIGH
 
 
+def _without_waste(plan: Plan) -> Plan:
+    """Steps that lead to a result, and what they use, numbered anew."""
+    alive = {output.value for output in plan.outputs}
+    steps: list[Step] = []
+    for step in reversed(plan.steps):
+        if alive & set(step.outputs):
+            steps.append(step)
+            alive |= {*step.inputs, *step.outputs}
+    steps.reverse()
+    alive |= {v for given in plan.inputs for v in given.forms}
+    place = {v: k for k, v in enumerate(sorted(alive))}
+    used = sorted({s.params["index"] for s in steps if s.op == "constant"})
+    index = {old: new for new, old in enumerate(used)}
+
+    def moved(step: Step) -> Step:
+        params = step.params
+        if step.op == "constant":
+            params = {"index": index[params["index"]]}
+        inputs, outputs = (
+            tuple(place[v] for v in side) for side in (step.inputs, step.outputs)
+        )
+        return replace(step, inputs=inputs, outputs=outputs, params=params)
+
+    return replace(
+        plan,
+        inputs=tuple(
+            replace(given, forms=tuple(place[v] for v in given.forms))
+            for given in plan.inputs
+        ),
+        values=tuple(plan.values[v] for v in sorted(alive)),
+        constants=tuple(plan.constants[k] for k in used),
+        steps=tuple(moved(step) for step in steps),
+        outputs=tuple(replace(o, value=place[o.value]) for o in plan.outputs),
+    )
+
+
 class _RegionWriter:
     """Writes the graph of one region."""
 
-    def __init__(self, emitter: Emitter, integers: bool) -> None:
+    def __init__(self, emitter: Emitter, low: bool, integers: bool) -> None:
         self._emitter = emitter
+        self._low = low
         self._integers = integers
         self.builder = Builder()
         self.place: dict[int, int] = {}
@@ -396,7 +467,26 @@ class _RegionWriter:
             params = _as_integers(node.params)
             if node.op == "convert_element_type":
                 params = {**params, "new_dtype": {"dtype": "int32"}}
-        self.place[i] = self.builder.emit_encoded(node.op, operands, params, "")
+        op = node.op
+        if op in _BOUNDED and self._low:
+            largest = 2.0**30 if self._integers else LOW_FIXED.max_value
+            bound = -largest if op == "reduce_max" else largest - 1
+            op, params = _BOUNDED[op], {"axes": params["axes"], "bound": bound}
+        self.place[i] = self.builder.emit_encoded(op, operands, params, "")
+
+    def leave(self, i: int) -> int:
+        """Node i as shares that add up: SPU leaves some results shared bitwise."""
+        node = self._emitter.graph.nodes[i]
+        if node.dtype == "bool" or not _is_bitwise(self.builder, self.place[i]):
+            return self.place[i]
+        held = self.builder.nodes[self.place[i]]
+        zero = self._emitter.zero(LOW_BITS if self._low else HIGH_BITS, held.dtype)
+        entered = self._entered.get(zero)
+        if entered is None:
+            self.inputs.append(zero)
+            entered = self.builder.input(len(self.inputs) - 1, (), held.dtype)
+            self._entered[zero] = entered
+        return self.builder.emit("add", self.place[i], entered)
 
     def _common_frac(self, i: int) -> int:
         """The frac at which the operands meet."""
@@ -472,6 +562,18 @@ class _RegionWriter:
             self.inputs.append(value)
             self._entered[value] = self.builder.input(index, node.shape, dtype)
         return self._entered[value]
+
+
+def _is_bitwise(builder: Builder, i: int) -> bool:
+    """Whether SPU will leave a number shared bitwise."""
+    node = builder.nodes[i]
+    while node.op in LINEAR_SHAPE and node.op != "reduce_sum":
+        node = builder.nodes[node.inputs[0]]
+    if node.op == "convert_element_type":
+        source = builder.nodes[node.inputs[0]].dtype
+        to_integer = source == "float32" and node.dtype != "float32"
+        return source == "bool" or to_integer or _is_bitwise(builder, node.inputs[0])
+    return node.op in _BITWISE
 
 
 def _as_integers(params: Params) -> Params:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from numpy.polynomial import chebyshev
 Reals = npt.NDArray[np.float64]
 
 MAX_DEGREE = 31
-_POINTS = 2001
+_POINTS = 601
 _PRODUCT, _RECAST = 132, 80
 """Bits an element of a product with its recast, and of a recast alone."""
 
@@ -39,7 +40,8 @@ class Shape:
 
 
 def _erf(x: Reals) -> Reals:
-    return np.vectorize(math.erf, otypes=[np.float64])(x)
+    result: Reals = np.vectorize(math.erf, otypes=[np.float64])(x)
+    return result
 
 
 def _sigmoid(x: Reals) -> Reals:
@@ -73,48 +75,86 @@ class Fit:
     @property
     def bits(self) -> int:
         """Bits an element that its evaluation sends, about."""
-        return _PRODUCT + _RECAST + _evaluation_bits(len(self.coefficients) - 1)
+        scaling = 0 if self.scales_freely else _RECAST
+        return _PRODUCT + scaling + _evaluation_bits(len(self.coefficients) - 1)
+
+    @property
+    def scale(self) -> float:
+        """2/R^2, exactly a power of two if it is nearly one."""
+        exponent = math.log2(2 / self.radius**2)
+        whole = round(exponent)
+        return 2.0**whole if abs(exponent - whole) < 1e-9 else 2 / self.radius**2
+
+    @property
+    def scales_freely(self) -> bool:
+        """Whether u costs no recast, since its scale is a power of two."""
+        return math.frexp(self.scale)[0] == 0.5
 
 
-@lru_cache(maxsize=256)
-def fit(name: str, radius: float, degree: int) -> Fit:
-    """The best polynomial of a degree in u, nearly minimax."""
+@lru_cache(maxsize=1024)
+def fit(name: str, radius: float, degree: int, *, clamped: bool = False) -> Fit:
+    """The best polynomial of a degree in u, nearly minimax.
+
+    If the argument is ``clamped`` to the radius, the straight line beyond is part of
+    the function: at the edge the polynomial has to be near both.
+    """
     shape = SHAPES[name]
     x = radius * np.sqrt((1 - np.cos(np.linspace(0, np.pi, _POINTS))) / 2)
+    values = shape.function(x)
+    if clamped:
+        line = shape.above * radius if shape.above else 1.0
+        x, values = np.append(x, radius), np.append(values, line)
     u = 2 * (x / radius) ** 2 - 1
-    rest = shape.function(x) - shape.level - shape.slope * x
+    rest = values - shape.level - shape.slope * x
     scale = x if shape.odd else np.ones_like(x)
     basis = chebyshev.chebvander(u, degree) * scale[:, None]
     weights = np.ones_like(x)
     best: tuple[float, Reals] | None = None
-    for _ in range(60):  # Lawson's iteration: weight where the error is large
+    for _ in range(40):  # Lawson's iteration: weight where the error is large
         root = np.sqrt(weights)
         solution = np.linalg.lstsq(basis * root[:, None], rest * root, rcond=None)[0]
         error = np.abs(basis @ solution - rest)
         if best is None or error.max() < best[0]:
-            best = (float(error.max()), solution)
+            best = (float(error.max()), np.asarray(solution, np.float64))
         weights *= error + 1e-12
         weights /= weights.sum()
     assert best is not None  # noqa: S101  (the loop ran)
     return Fit(tuple(float(c) for c in best[1]), radius, best[0])
 
 
-def cheapest_fit(name: str, radius: float, error: float) -> Fit | None:
+def cheapest_fit(
+    name: str, radius: float, error: float, *, clamped: bool = False
+) -> Fit | None:
     """The smallest polynomial within the error, if one of moderate degree is."""
-    for degree in range(2, MAX_DEGREE):
-        found = fit(name, radius, degree)
+    for degree in range(_first_degree(name, radius, error), MAX_DEGREE):
+        found = fit(name, radius, degree, clamped=clamped)
         if found.error <= error:
             return found
     return None
 
 
-def tail_error(name: str, radius: float) -> float:
-    """How far f is from its straight lines at +-radius."""
+@lru_cache(maxsize=1024)
+def _series(name: str, radius: float) -> Reals:
+    """Chebyshev coefficients in u of the even function, without end."""
     shape = SHAPES[name]
-    ends = shape.function(np.array([-radius, radius]))
-    left = -1.0 if name == "tanh" else 0.0
-    right = shape.above * radius + (0.0 if shape.above else 1.0)
-    return float(max(abs(ends[0] - left), abs(ends[1] - right)))
+
+    def even(u: Reals) -> Reals:
+        x = radius * np.sqrt((u + 1) / 2)
+        rest = shape.function(x) - shape.level - shape.slope * x
+        result: Reals = rest / x if shape.odd else rest
+        return result
+
+    interpolate: Any = chebyshev.chebinterpolate
+    series: Reals = np.asarray(interpolate(even, 2 * MAX_DEGREE), np.float64)
+    return series * (radius if shape.odd else 1.0)
+
+
+def _first_degree(name: str, radius: float, error: float) -> int:
+    """Where the search begins: no smaller degree can do, or nearly so."""
+    series = np.abs(_series(name, radius))
+    slack = 6 if SHAPES[name].odd else 2  # x * even is small where even is rough
+    above = [k for k in range(2, MAX_DEGREE) if series[k + 1] > slack * error]
+    return max([1, *above]) + 1
 
 
 def _evaluation_bits(degree: int) -> int:
@@ -132,6 +172,13 @@ def _evaluation_bits(degree: int) -> int:
 
     blocks = block(degree)
     return blocks + _PRODUCT * len(powers) + _RECAST
+
+
+def radii(start: float) -> list[float]:
+    """Ranges to try, from the smallest: quarters, and those that scale freely."""
+    free = [math.sqrt(2.0**k) for k in range(-8, 16)]
+    close = [start + k / 4 for k in range(9)]
+    return sorted(r for r in (*free, *close) if start <= r <= 2 * start + 2)
 
 
 def split(degree: int) -> int:

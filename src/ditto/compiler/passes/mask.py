@@ -1,43 +1,54 @@
 """mask: positions that a public attention mask hides cost nothing and need no range.
 
 People hide positions with a number no ring holds: ``where(mask, s, -1e9)`` or
-``s + (1 - mask) * -3.4e38``. When such scores go into a softmax, the number is replaced
-by one as small as the other scores get, and exp gives 0 there by selection.
+``s + (1 - mask) * -3.4e38``. Where such scores go into a softmax, the number is
+replaced by one as small as the other scores get, and exp gives 0 there by selection.
+SPU alone gets a number its exp can take.
 """
-
-from dataclasses import dataclass
 
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.passes.recognise import less_its_maximum
 
 HIDDEN = -1000.0
 """Scores below this are hidden positions, not scores."""
-
-
-@dataclass(frozen=True)
-class _Masked:
-    predicate: int
-    floor: float
+SMALL_ENOUGH = -30.0
+"""exp of this is nothing in fixed point."""
 
 
 def bound_masks(graph: Graph, known: list[Range], secret: list[bool]) -> Graph:
     """Replace endless numbers in masked softmax."""
-    masked: dict[int, _Masked] = {}
+    masked: dict[int, int] = {}
+    scores_of = _into_softmax(graph)
+
+    def hide(builder: Builder, i: int, predicate: int, scores: int, low: float) -> int:
+        masked[i] = predicate
+        fill = builder.full(scores, min(low, 0.0))
+        scope = builder.nodes[scores].scope
+        return builder.emit("select_n", predicate, fill, scores, scope=scope)
 
     def rule(
         builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
     ) -> int | None:
         node, emit = old.nodes[i], builder.emit
+        if node.op == "exp_negative":
+            source = old.nodes[node.inputs[0]].inputs[0]  # x of x - max(x)
+            if source not in masked:
+                return None
+            zero = builder.full(inputs[0], 0.0)
+            seen = masked[source]
+            safe = emit("select_n", seen, zero, inputs[0], scope=node.scope)
+            raised = emit("exp_negative", safe, scope=node.scope)
+            return emit("select_n", seen, zero, raised, scope=node.scope)
+        if i not in scores_of:
+            return None
         if node.op == "select_n" and len(inputs) == 3 and not secret[node.inputs[0]]:
             for k in (1, 2):
                 fill, scores = node.inputs[k], node.inputs[3 - k]
                 if secret[fill] or not secret[scores] or known[fill].high > HIDDEN:
                     continue
-                floor = _floor(known[scores])
-                predicate = inputs[0]
-                if k == 2:
-                    predicate = emit("not", predicate, scope=node.scope)
-                return _hide(masked, builder, predicate, inputs[3 - k], floor, i)
+                seen = inputs[0] if k == 1 else emit("not", inputs[0])
+                return hide(builder, i, seen, inputs[3 - k], known[scores].low)
         if node.op == "add":
             for k in (0, 1):
                 summand, scores = node.inputs[k], node.inputs[1 - k]
@@ -51,37 +62,41 @@ def bound_masks(graph: Graph, known: list[Range], secret: list[bool]) -> Graph:
                 rest = emit("select_n", seen, nothing, inputs[k], scope=node.scope)
                 total = emit("add", inputs[1 - k], rest, scope=node.scope)
                 seen = _broadcast(builder, seen, builder.nodes[total].shape, node.scope)
-                floor = _floor(known[scores])
-                return _hide(masked, builder, seen, total, floor, i)
-        if node.op == "exp_negative":
-            source = old.nodes[node.inputs[0]].inputs[0]  # x of x - max(x)
-            if source in masked:
-                seen = masked[source].predicate
-                zero = builder.full(inputs[0], 0.0)
-                safe = emit("select_n", seen, zero, inputs[0], scope=node.scope)
-                raised = emit("exp_negative", safe, scope=node.scope)
-                return emit("select_n", seen, zero, raised, scope=node.scope)
+                return hide(builder, i, seen, total, known[scores].low)
         return None
 
     return rewrite(graph, rule)
 
 
-def _floor(scores: Range) -> float:
-    return min(scores.low, 0.0)
+def soften_masks(graph: Graph, secret: list[bool]) -> Graph:
+    """Bound the public numbers that go into a softmax."""
+    scores_of = _into_softmax(graph)
+
+    def rule(
+        builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
+    ) -> int | None:
+        node = old.nodes[i]
+        if i not in scores_of or node.op not in ("add", "select_n"):
+            return None
+        bound = builder.constant(SMALL_ENOUGH, "float32")
+        softened = [
+            builder.emit("max", new, bound, scope=node.scope)
+            if old.nodes[u].dtype == "float32" and not secret[u]
+            else new
+            for u, new in zip(node.inputs, inputs, strict=True)
+        ]
+        return builder.emit_encoded(node.op, softened, node.params, node.scope)
+
+    return rewrite(graph, rule)
 
 
-def _hide(
-    masked: dict[int, _Masked],
-    builder: Builder,
-    predicate: int,
-    scores: int,
-    floor: float,
-    node: int,
-) -> int:
-    masked[node] = _Masked(predicate, floor)
-    scope = builder.nodes[scores].scope
-    fill = builder.full(scores, floor)
-    return builder.emit("select_n", predicate, fill, scores, scope=scope)
+def _into_softmax(graph: Graph) -> set[int]:
+    """Nodes x of which x - max(x) is taken."""
+    return {
+        graph.nodes[i].inputs[0]
+        for i in range(len(graph.nodes))
+        if less_its_maximum(graph, i)
+    }
 
 
 def _broadcast(

@@ -94,7 +94,10 @@ def _quotient(
     else:
         one = builder.constant(1.0, "float32")
         inverse = builder.emit("div", one, inputs[1], scope=scope)
-    if old.uniform(node.inputs[0]) == 1.0 and builder.nodes[inverse].shape == node.shape:
+    if (
+        old.uniform(node.inputs[0]) == 1.0
+        and builder.nodes[inverse].shape == node.shape
+    ):
         return inverse
     return builder.emit("mul", inputs[0], inverse, scope=scope)
 

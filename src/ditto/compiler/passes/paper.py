@@ -1,17 +1,40 @@
 """paper: the rings as the Ditto paper has them, fracs fixed.
 
-In the low ring linear layers, maxima and GeLU; in the high ring exp, sum and quotient
-of softmax, and all of layer normalisation.
+In the low ring linear layers, maxima and Quad; in the high ring exp, sum and quotient
+of softmax, GeLU by PUMA's polynomials, and all of layer normalisation.
 """
 
 from ditto.compiler.graph import Graph
 from ditto.compiler.operations import ELEMENTWISE, LINEAR_SHAPE
-from ditto.compiler.passes.recognise import less_its_maximum
 from ditto.compiler.passes.rings import Kind
 
 _SEEDS = frozenset(
-    "atan2 argmax argmin ceil cos erf erfc exp exp2 exp_negative expm1 floor log "
-    "log1p logistic pow reciprocal rem round rsqrt sin sort sqrt tanh".split()
+    [
+        "atan2",
+        "argmax",
+        "argmin",
+        "ceil",
+        "cos",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "exp_negative",
+        "expm1",
+        "floor",
+        "log",
+        "log1p",
+        "logistic",
+        "pow",
+        "reciprocal",
+        "rem",
+        "round",
+        "rsqrt",
+        "sin",
+        "sort",
+        "sqrt",
+        "tanh",
+    ]
 )
 _ROOTS = frozenset(("rsqrt", "sqrt"))
 _LINEAR_LAYERS = frozenset(("dot_general", "conv_general_dilated"))
@@ -24,8 +47,6 @@ def assign_paper_rings(graph: Graph, secret: list[bool]) -> list[Kind]:
     for seed in sorted(high):
         if graph.nodes[seed].op in _ROOTS:
             high |= _normalisation(graph, seed, users, secret, high - {seed})
-        if graph.nodes[seed].op == "div":
-            high |= _softmax(graph, seed)
     changed = True
     while changed:  # what lies between two high nodes is high
         changed = False
@@ -49,22 +70,7 @@ def _is_seed(graph: Graph, i: int, secret: list[bool]) -> bool:
     node = graph.nodes[i]
     if node.op == "div":
         return secret[node.inputs[1]]
-    return secret[i] and node.op in _SEEDS
-
-
-def _softmax(graph: Graph, quotient: int) -> set[int]:
-    """Everything from the scores less their maximum to the quotient."""
-    found, frontier = set[int](), [quotient]
-    while frontier:
-        for u in graph.nodes[frontier.pop()].inputs:
-            node = graph.nodes[u]
-            if u in found or node.op == "constant" or less_its_maximum(graph, u):
-                continue
-            if node.op not in ELEMENTWISE | LINEAR_SHAPE:
-                return set()  # a quotient of something else
-            found.add(u)
-            frontier.append(u)
-    return found
+    return secret[i] and (node.op in _SEEDS or node.ring == "high")
 
 
 def _normalisation(

@@ -17,11 +17,38 @@ from ditto.fixedpoint import FxpType
 Kind = Literal["public", "input", "linear", "scale", "product", "low", "high"]
 
 LOW = frozenset(
-    "max min reduce_max reduce_min lt le gt ge eq ne select_n and or not xor abs sign "
-    "reduce_and reduce_or".split()
+    [
+        "max",
+        "min",
+        "reduce_max",
+        "reduce_min",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "select_n",
+        "and",
+        "or",
+        "not",
+        "xor",
+        "abs",
+        "sign",
+        "reduce_and",
+        "reduce_or",
+    ]
 )
 _MIN_PRECISION = 5.0
 """Significant bits below which a product moves to the high ring."""
+
+
+def is_given(graph: Graph, i: int) -> bool:
+    """Whether a node is brought in: an input, or the one-hot form of one."""
+    node = graph.nodes[i]
+    return node.op == "input" or (
+        node.op == "one_hot" and graph.nodes[node.inputs[0]].op == "input"
+    )
 
 
 def secrets(graph: Graph, public_inputs: Sequence[bool]) -> list[bool]:
@@ -58,7 +85,7 @@ def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
     node = graph.nodes[i]
     if not secret[i]:
         return "public"
-    if node.op == "input":
+    if is_given(graph, i):
         return "input"
     hidden = [secret[u] for u in node.inputs]
     whole = graph.nodes[node.inputs[0]].dtype
@@ -75,7 +102,7 @@ def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
         case "convert_element_type":
             if whole == "bool":
                 kind = "low"
-            elif node.dtype == "float32" or whole == node.dtype:
+            elif node.dtype in ("float32", whole):
                 kind = "linear"
         case "gather" | "dynamic_slice":
             kind = "high" if any(hidden[1:]) else "linear"

@@ -1,4 +1,9 @@
-"""simplify: drop what does nothing."""
+"""simplify: drop what does nothing, decide what fixed point decides.
+
+Fixed point has no NaN and no infinity, so whether a number is one is known.
+"""
+
+import numpy as np
 
 from ditto.compiler.graph import Builder, Graph, rewrite
 
@@ -36,6 +41,11 @@ def _rule(
             predicate = graph.constant(node.inputs[0])
             if predicate is not None and (predicate == predicate.flat[0]).all():
                 return inputs[1 + int(predicate.flat[0])]
+        case "is_finite":
+            return builder.constant(np.ones(node.shape, np.bool_))
+        case "ne" | "eq" | "lt" | "gt" | "le" | "ge" if inputs[0] == inputs[1]:
+            holds = node.op in ("eq", "le", "ge")
+            return builder.constant(np.full(node.shape, holds))
         case "mul" | "add":
             neutral = 1.0 if node.op == "mul" else 0.0
             for k in (0, 1):

@@ -30,6 +30,12 @@ from ditto.fixedpoint import FxpType
 BITS = 32
 _PUBLIC_PRECISION = 12
 """Significant bits that a public factor keeps at least."""
+_MIN_SIGNIFICANT = 1
+"""Bits of a typical element that must be left beside a large constant."""
+_ENDLESS = 2.0**12
+"""Such a constant is this large, and so much larger than the values."""
+_PRECISION = 13
+"""Significant bits of a typical element that a public factor is worth."""
 _PUBLIC_FRAC = 14
 """The frac at which public summands that are no integers are added at least."""
 _CLOSE = 2
@@ -85,7 +91,30 @@ def assign_types(
     for i in range(count):
         if kinds[i] != "public":
             _forward(graph, i, kinds, known, types)
+            _check_precision(graph, i, kinds, known, types)
     return types
+
+
+def _check_precision(
+    graph: Graph, i: int, kinds: list[Kind], known: list[Range], types: Types
+) -> None:
+    """Refuse constants beside which nothing is left of the values."""
+    node = graph.nodes[i]
+    if kinds[i] != "linear" or node.dtype != "float32":
+        return
+    public = max(
+        (known[u].largest for u in node.inputs if kinds[u] == "public"), default=0.0
+    )
+    for u in _secret(graph, i, kinds):
+        significant = types.frac[i] + math.log2(known[u].rms)
+        endless = public > max(_ENDLESS, _ENDLESS * known[u].largest)
+        if endless and significant < _MIN_SIGNIFICANT:
+            raise FixedPointRangeError(
+                f"{node.op!r} in scope {node.scope or '(top)'!r} brings values of "
+                f"about {known[u].rms:.3g} together with a constant of {public:.3g}: "
+                f"in 32 bits nothing would be left of them. Bound the constant (a mask "
+                f"needs no more than -30)."
+            )
 
 
 def _finest(
@@ -108,9 +137,7 @@ def _secret(graph: Graph, i: int, kinds: list[Kind]) -> list[int]:
     """The secret operands that carry numbers."""
     nodes = graph.nodes
     return [
-        u
-        for u in nodes[i].inputs
-        if kinds[u] != "public" and nodes[u].dtype != "bool"
+        u for u in nodes[i].inputs if kinds[u] != "public" and nodes[u].dtype != "bool"
     ]
 
 
@@ -157,7 +184,8 @@ def _back(
                     exact = _exact_frac(graph, i, kinds)
                     room = coarsest if exact is None else min(coarsest, exact)
                     types.operand_fracs[i] = (cap[i] - room,)
-                    require(u, cap[i] - room)
+                    enough = _PRECISION - math.floor(math.log2(known[u].rms))
+                    require(u, min(cap[i] - room, enough))
         case "product":
             if node.dtype == "float32":
                 fracs = _share(graph, i, known, finest, cap[i])
@@ -191,7 +219,7 @@ def _is_whole(graph: Graph, i: int) -> bool:
     node = graph.nodes[i]
     while node.op in ("reshape", "transpose", "broadcast_in_dim", "slice", "squeeze"):
         node = graph.nodes[node.inputs[0]]
-    if node.dtype != "float32":
+    if node.dtype != "float32" or node.op == "one_hot":
         return True
     return (
         node.op == "convert_element_type"
@@ -245,6 +273,8 @@ def _forward(
             types.factor_frac[i] = types.natural[i] = 0
         return
     match kinds[i]:
+        case "input" if node.op == "one_hot":
+            frac[i] = 0
         case "input" | "high":
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
         case "linear" | "low":
@@ -268,7 +298,9 @@ def _forward(
                 factor = min(factor, exact)
             types.factor_frac[i] = factor
             types.natural[i] = coarse + factor
-            frac[i] = coarse + factor if wanted is None else min(coarse + factor, wanted)
+            frac[i] = (
+                coarse + factor if wanted is None else min(coarse + factor, wanted)
+            )
         case "product":
             pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
             taken = tuple(min(frac[u], limit) for u, limit in pairs)

@@ -1,0 +1,57 @@
+"""What every step of a plan will cost: exactly for native steps, closely for SPU's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ditto.compiler.execute import prepare
+from ditto.compiler.plan import Plan, Step
+from ditto.compiler.spu_cost import region_cost
+from ditto.engine import Region as Compiled
+from ditto.protocols import FREE, Cost, product_cost, product_type, recast_cost
+from ditto.protocols.paper import downcast_paper_cost, upcast_paper_cost
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Of one step: bytes of all parties together, and rounds."""
+
+    bytes: float
+    rounds: float
+    native: bool
+    unknown: tuple[str, ...] = ()
+    """SPU operations that the cost table does not know, and that are not counted."""
+
+
+def predict(plan: Plan, regions: Sequence[Compiled] | None = None) -> list[Predicted]:
+    """The cost of every step, in order."""
+    compiled = prepare(plan) if regions is None else regions
+    priced = [region_cost(region) for region in compiled]
+    found = []
+    for step in plan.steps:
+        if step.op == "region":
+            cost = priced[step.params["region"]]
+            found.append(Predicted(cost.bits / 8, cost.rounds, False, cost.unknown))
+        else:
+            native = native_cost(plan, step)
+            found.append(Predicted(native.bits / 8, native.rounds, True))
+    return found
+
+
+def native_cost(plan: Plan, step: Step) -> Cost:
+    """The declared cost of a native step."""
+    if step.op not in ("recast", "multiply", "einsum"):
+        return FREE
+    types = [plan.values[v].type for v in step.inputs]
+    out = plan.values[step.outputs[0]]
+    sources = [t for t in types if t is not None]
+    assert out.type is not None  # noqa: S101  (verified)
+    if step.op == "recast":
+        (source,) = sources
+        if step.params["casts"] == "paper":
+            upward = out.type.bits > source.bits
+            price = upcast_paper_cost if upward else downcast_paper_cost
+            return price(out.size, source, out.type)
+        return recast_cost(out.size, source, out.type, step.params["rounds"])
+    source = product_type(*sources)
+    to = None if source == out.type else out.type
+    return product_cost(out.size, source, to, step.params["rounds"])

@@ -1,0 +1,318 @@
+"""What compile does with functions, profiles and scopes, and what it refuses."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ditto
+from ditto.compiler import PROFILES, Profile, compile
+from ditto.compiler.execute import prepare
+from ditto.compiler.trace import trace
+from ditto.errors import (
+    FixedPointRangeError,
+    SetupError,
+    UnsupportedOperationError,
+)
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(8, 16)).astype(np.float32)
+W = (0.3 * RNG.normal(size=(16, 16))).astype(np.float32)
+
+
+def plan_of(function: Any, *arguments: Any, **options: Any) -> ditto.Plan:
+    given = {"calibration": [arguments], **options}
+    return compile(function, arguments, **given)
+
+
+def steps(plan: ditto.Plan, op: str) -> list[Any]:
+    return [step for step in plan.steps if step.op == op]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("function", "operation", "alternative"),
+    [
+        (jnp.fft.fft, "complex", "DFT matrix"),
+        (lambda x: jax.lax.while_loop(lambda v: v.sum() < 9, lambda v: v + 1, x),
+         "while", "scan"),
+        (lambda x: jax.lax.cond(x.sum() > 0, lambda v: v, lambda v: -v, x),
+         "cond", "jnp.where"),
+        (lambda x: x + jax.random.normal(jax.random.key(0), (8, 16)), None, "outside"),
+        (lambda x: x.at[0].set(1.0), "scatter", "one-hot"),
+        (lambda x: jnp.linalg.cholesky(x @ x.T), "cholesky", "outside"),
+        (jax.lax.tan, "tan", "sin"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("profile", ["spu", "ditto"])
+def test_what_cannot_run_is_refused_at_compile_time(
+    function: Any, operation: str | None, alternative: str, profile: str
+) -> None:
+    def model(x: jax.Array) -> Any:
+        with jax.named_scope("encoder.layer.7"):
+            return function(x)
+
+    with pytest.raises(UnsupportedOperationError, match=alternative) as caught:
+        plan_of(model, X, profile=profile)
+    if operation:
+        assert caught.value.operation == operation
+    assert caught.value.scope == "encoder.layer.7"
+    assert "encoder.layer.7" in str(caught.value)
+
+
+def test_a_profile_with_types_needs_samples_or_bounds() -> None:
+    with pytest.raises(SetupError, match="calibration="):
+        compile(jnp.tanh, (X,))
+    with pytest.raises(SetupError, match="one number for each of 1 arguments"):
+        compile(jnp.tanh, (X,), bounds=[1.0, 2.0])
+    plan = compile(lambda x: x * x, (X,), bounds=[4.0])
+    assert np.abs(ditto.run_local(plan, (X,)).result - X * X).max() < 1e-3
+    compile(jnp.tanh, (X,), profile="spu")
+
+
+def test_unknown_profiles_and_overrides_are_refused() -> None:
+    with pytest.raises(SetupError, match="spu, puma, paper, ditto"):
+        plan_of(jnp.tanh, X, profile="dito")
+    odd = PROFILES["ditto"].replace(overrides=(("a*", {"engine": "spu"}),))
+    with pytest.raises(SetupError, match="can differ between scopes"):
+        odd.at("abc")
+    with pytest.raises(SetupError, match="Not a profile"):
+        PROFILES["ditto"].replace(gelu="fast")
+
+
+def test_a_constant_no_ring_holds_is_refused_with_its_scope() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        with jax.named_scope("scores"):
+            return jnp.where(jnp.eye(8, 16) > 0, x, -1e9).max(-1)
+
+    with pytest.raises(FixedPointRangeError, match=r"scores.*no more than -30"):
+        plan_of(model, X)
+
+
+def test_infinity_in_calibration_is_refused_with_its_scope() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        with jax.named_scope("head"):
+            return jnp.exp(x * 100)
+
+    with pytest.raises(FixedPointRangeError, match="head"):
+        plan_of(model, X)
+
+
+def test_arguments_of_another_shape_are_refused() -> None:
+    plan = plan_of(lambda x: x + 1, X)
+    with pytest.raises(SetupError, match=r"\(8, 16\) in the plan, got \(4, 16\)"):
+        ditto.run_local(plan, (X[:4],))
+    with pytest.raises(SetupError, match="takes 1 arrays, got 2"):
+        ditto.run_local(plan, (X, X))
+
+
+# Profiles
+
+
+def test_profiles_are_frozen_and_survive_json() -> None:
+    for profile in PROFILES.values():
+        assert Profile.model_validate_json(profile.model_dump_json()) == profile
+        with pytest.raises(ValueError, match="frozen"):
+            profile.name = "other"
+
+
+def test_an_override_holds_in_its_scope_only() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        for k in range(2):
+            with jax.named_scope(f"encoder.layer.{k}.attention"):
+                x = (x @ x.T) @ x * 0.01
+        return x
+
+    profile = PROFILES["ditto"].replace(
+        overrides=(("encoder.layer.1.*", {"rounds": 1}),)
+    )
+    plan = plan_of(model, X, profile=profile)
+    rounds = {(s.scope, s.params["rounds"]) for s in steps(plan, "einsum")}
+    assert rounds == {
+        ("encoder.layer.0.attention", 2),
+        ("encoder.layer.1.attention", 1),
+    }
+
+
+def test_spu_alone_is_one_region() -> None:
+    for profile in ("spu", "puma"):
+        plan = plan_of(lambda x: jax.nn.softmax(x @ x.T, -1), X, profile=profile)
+        assert len(steps(plan, "region")) == len(plan.regions) == 1
+        assert plan.regions[0].bits == 64
+
+
+def test_the_paper_computes_in_two_rings_with_its_own_casts() -> None:
+    def model(w: jax.Array, x: jax.Array) -> jax.Array:
+        return jax.nn.softmax((x @ w) @ x.T, -1) @ x
+
+    plan = plan_of(model, W, X, profile="paper")
+    assert {r.bits for r in plan.regions} == {32, 64}
+    casts = steps(plan, "recast")
+    assert {s.params["casts"] for s in casts} == {"paper"}
+    types = {str(plan.values[v].type) for s in casts for v in (*s.inputs, *s.outputs)}
+    assert types == {"fxp32.8", "fxp64.18"}
+    run = ditto.run_local(plan, (W, X))
+    error = np.abs(run.result - model(W, X)).mean()
+    assert error < 0.05
+    assert np.abs(ditto.simulate(plan, (W, X)).result - model(W, X)).mean() < 0.05
+
+
+# Types
+
+
+def test_recasts_are_fused_into_products() -> None:
+    plan = plan_of(lambda x, w: ((x @ w) @ w) @ w, X, W, weights=(1,))
+    assert not steps(plan, "recast")
+    assert len(steps(plan, "einsum")) == 3
+
+
+def test_nothing_is_truncated_before_a_comparison() -> None:
+    plan = plan_of(lambda x, w: (x @ w).max(-1), X, W, weights=(1,))
+    (product,) = steps(plan, "einsum")
+    fracs = [plan.values[v].type.frac for v in product.inputs]
+    assert plan.values[product.outputs[0]].type.frac == sum(fracs)
+
+
+def test_truncation_and_upcast_are_one_recast() -> None:
+    plan = plan_of(lambda x: jax.lax.rsqrt((x * x).sum(-1)), X)
+    (product,) = steps(plan, "einsum")
+    assert str(plan.values[product.outputs[0]].type) == "fxp64.18"
+    assert not [
+        s for s in steps(plan, "recast") if plan.values[s.outputs[0]].type.bits == 64
+    ]
+
+
+def test_powers_of_two_are_free() -> None:
+    plan = plan_of(lambda x: x * 0.125 + x / 4, X)
+    assert {s.op for s in plan.steps} == {"retag", "add"}
+
+
+def test_fracs_are_as_fine_as_the_calibrated_range_allows() -> None:
+    for scale in (0.01, 1.0, 100.0):
+        plan = plan_of(lambda x: x.max(-1), X * scale)
+        (form,) = plan.inputs[0].forms
+        held = plan.values[form].type
+        largest = float(np.abs(X * scale).max()) * 2
+        assert largest < held.max_value <= 2 * largest
+
+
+def test_one_value_is_recast_once_for_each_type() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        y = x @ x.T
+        return (y * y).sum(-1) + (y * y * 0.3).sum(-1) + (y @ y).sum(-1)
+
+    plan = plan_of(model, X)
+    recasts = [
+        (s.inputs, plan.values[s.outputs[0]].type) for s in steps(plan, "recast")
+    ]
+    assert len(recasts) == len(set(recasts))
+
+
+def test_division_by_a_row_takes_one_reciprocal_a_row() -> None:
+    plan = plan_of(lambda x: x / jnp.abs(x).sum(-1, keepdims=True), X)
+    sizes = [
+        plan.values[s.outputs[0]].size
+        for s in steps(plan, "region")
+        if plan.regions[s.params["region"]].bits == 64
+    ]
+    assert sizes == [8]
+
+
+def test_a_lookup_by_secret_ids_takes_a_one_hot_from_the_client() -> None:
+    table = RNG.normal(size=(50, 4)).astype(np.float32)
+    ids = np.array([[3, 49], [0, 7]], np.int32)
+    plan = plan_of(lambda t, i: t[i], table, ids, weights=(0,))
+    (form,) = plan.inputs[1].forms
+    assert plan.values[form].shape == (2, 2, 50)
+    assert not plan.regions
+    run = ditto.run_local(plan, (table, ids))
+    assert np.abs(run.result - table[ids]).max() < 1e-6
+    with pytest.raises(SetupError, match=r"outside 0\.\.49"):
+        ditto.run_local(plan, (table, ids + 1))
+
+
+def test_masked_positions_need_no_room() -> None:
+    scores = RNG.normal(size=(8, 8)).astype(np.float32)
+    mask = np.tri(8, dtype=bool)
+
+    def model(s: jax.Array, m: jax.Array) -> jax.Array:
+        return jax.nn.softmax(jnp.where(m, s, -1e9), -1)
+
+    plan = plan_of(model, scores, mask, public=(1,))
+    plain = plan_of(lambda s: jax.nn.softmax(s, -1), scores)
+    products = [len(steps(p, "multiply")) for p in (plan, plain)]
+    assert products[0] == products[1]  # as many squarings
+    assert ditto.simulate(plan, (scores, mask)).tightest.bits > 0
+    probabilities = ditto.run_local(plan, (scores, mask)).result
+    assert (probabilities[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "logistic", "tanh"])
+def test_fitted_functions_keep_their_error(name: str) -> None:
+    functions: dict[str, Any] = {
+        "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+        "gelu_tanh": jax.nn.gelu,
+        "silu": jax.nn.silu,
+        "logistic": jax.nn.sigmoid,
+        "tanh": jnp.tanh,
+    }
+    function = functions[name]
+    for radius in (1.0, 4.0, 10.0, 30.0):
+        grid = np.linspace(-radius, radius, 4096).reshape(64, 64).astype(np.float32)
+        plan = plan_of(function, grid)
+        result = ditto.simulate(plan, (grid,), seed=1).result
+        assert np.abs(result - function(grid)).max() <= 0.01
+        bits = 8 * sum(c.bytes for c in costs(plan)) / grid.size
+        assert bits <= (2000 if "gelu" in name else 2600), (radius, bits)
+
+
+def costs(plan: ditto.Plan) -> Any:
+    from ditto.compiler.cost import predict
+
+    return predict(plan)
+
+
+# Trace
+
+
+def test_scopes_are_kept_through_calls() -> None:
+    @jax.jit
+    def inner(x: jax.Array) -> jax.Array:
+        with jax.named_scope("dense"):
+            return x @ x.T
+
+    def model(x: jax.Array) -> jax.Array:
+        with jax.named_scope("encoder"):
+            return inner(x)
+
+    (node,) = [n for n in trace(model, (X,)).graph.nodes if n.op == "dot_general"]
+    assert node.scope == "encoder/dense"
+
+
+def test_trees_come_back_as_they_went() -> None:
+    def model(p: dict[str, Any], x: jax.Array) -> Any:
+        return {"sum": p["a"] + x, "pair": (x, [p["b"][0] * 2])}
+
+    p = {"a": X, "b": [X * 0.5]}
+    plan = plan_of(model, p, X)
+    result = ditto.run_local(plan, (p, X)).result
+    assert np.abs(result["sum"] - 2 * X).max() < 1e-5
+    assert isinstance(result["pair"], tuple)
+    assert np.abs(result["pair"][1][0] - X).max() < 1e-5
+
+
+def test_equal_regions_are_compiled_once() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        for k in range(6):
+            with jax.named_scope(f"layer.{k}"):
+                x = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+        return x
+
+    plan = plan_of(model, X)
+    assert len(steps(plan, "region")) == 6
+    assert len(plan.regions) == 1
+    assert len(prepare(plan)) == 1
