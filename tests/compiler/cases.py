@@ -135,6 +135,8 @@ PRIMITIVES = (
     Case("rsqrt", lax.rsqrt, (POSITIVE,), 1e-2, 1e-2),
     Case("select_n", lambda x, y: jnp.where(x > y, x, y * y), (REAL, OTHER)),
     Case("select_n_public", lambda x: jnp.where(MASK, x, 0.25), (REAL,)),
+    Case("select_n_constants", lambda x, y: jnp.where(x > y, 0.3, -0.7), (REAL, OTHER)),
+    Case("sub_large_public", lambda x: (x * 100 - 250.5) * 0.01, (REAL,), 1e-3, 5e-3),
     Case("sign", jnp.sign, (REAL,), 0, 0),
     Case("sin", jnp.sin, (UNIT,), 2e-2, 2e-2),
     Case("slice", lambda x: x[1:3, ::2], (REAL,)),

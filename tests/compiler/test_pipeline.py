@@ -77,7 +77,7 @@ def test_a_profile_with_types_needs_samples_or_bounds() -> None:
 def test_unknown_profiles_and_overrides_are_refused() -> None:
     with pytest.raises(SetupError, match="spu, puma, paper, ditto"):
         plan_of(jnp.tanh, X, profile="dito")
-    odd = PROFILES["ditto"].replace(overrides=(("a*", {"engine": "spu"}),))
+    odd = PROFILES["ditto"].replace(overrides={"a*": {"engine": "spu"}})
     with pytest.raises(SetupError, match="can differ between scopes"):
         odd.at("abc")
     with pytest.raises(SetupError, match="Not a profile"):
@@ -114,7 +114,8 @@ def test_arguments_of_another_shape_are_refused() -> None:
 
 
 def test_profiles_are_frozen_and_survive_json() -> None:
-    for profile in PROFILES.values():
+    scoped = PROFILES["ditto"].replace(overrides={"encoder.*": {"rounds": 1}})
+    for profile in (*PROFILES.values(), scoped):
         assert Profile.model_validate_json(profile.model_dump_json()) == profile
         with pytest.raises(ValueError, match="frozen"):
             profile.name = "other"
@@ -127,9 +128,7 @@ def test_an_override_holds_in_its_scope_only() -> None:
                 x = (x @ x.T) @ x * 0.01
         return x
 
-    profile = PROFILES["ditto"].replace(
-        overrides=(("encoder.layer.1.*", {"rounds": 1}),)
-    )
+    profile = PROFILES["ditto"].replace(overrides={"encoder.layer.1.*": {"rounds": 1}})
     plan = plan_of(model, X, profile=profile)
     rounds = {(s.scope, s.params["rounds"]) for s in steps(plan, "einsum")}
     assert rounds == {

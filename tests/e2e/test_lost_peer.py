@@ -43,7 +43,7 @@ def reports_after(number: signal.Signals, victim: int, delay: float) -> list[tup
 
 
 def test_sigkill_at_random_moments() -> None:
-    rng = random.Random()  # noqa: S311
+    rng = random.Random()
     strikes = [(rng.randrange(3), rng.uniform(0.05, 2.5)) for _ in range(KILLS)]
     with ThreadPoolExecutor(2) as pool:  # two trios at a time: most of it is waiting
         jobs = [

@@ -1,8 +1,8 @@
 """From a JAX function to a typed plan that three parties execute.
 
-In topological order: operations, graph, trace, profile, calibrate, passes (simplify,
-recognise, mask, normalise, fit, approximate, rings, types, paper, emit), plan, verify,
-pipeline, artifact; execute, local; simulator, bounds; spu_cost, cost, explain,
+In topological order: operations, graph, trace, profile, calibrate; passes (simplify,
+recognise, mask, normalise, fit, approximate, rings, types, paper, region, emit); plan,
+verify, pipeline, artifact; execute, local; simulator, bounds; spu_cost, cost, explain,
 estimate, draw.
 """
 

@@ -163,9 +163,7 @@ def _array_out(array: Array) -> list[Any]:
 
 
 def _plan_in(document: Mapping[str, Any]) -> Plan:
-    profile = Profile.model_validate(
-        {**document["profile"], "overrides": _overrides(document["profile"])}
-    )
+    profile = Profile.model_validate(document["profile"])
     values = tuple(_value_in(item) for item in _items(document["values"]))
     count = len(values)
     inputs = tuple(
@@ -199,10 +197,6 @@ def _plan_in(document: Mapping[str, Any]) -> Plan:
     )
     result = _structure(document["result"], len(outputs), 0)
     return Plan(profile, inputs, values, constants, regions, steps, outputs, result)
-
-
-def _overrides(profile: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple((_text(p), dict(f)) for p, f in _items(profile["overrides"]))
 
 
 def _value_in(item: Any) -> Value:

@@ -1,8 +1,8 @@
 """A plan as a picture: what is computed where, and what goes over the wire.
 
 Time runs down. Left to right: our protocols in the low ring, SPU in the low ring, SPU
-in the high ring. A line is a value that passes on; a dashed one changes its ring or
-frac. The wider a box is framed, the more bytes its step sends.
+in the high ring. A line is a value that passes on, the wider the more bytes the step
+sent that made it; a dashed one changes its type. A bar shows the bytes of each step.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def draw(plan: Plan) -> str:
         f'<rect width="{width}" height="{height}" fill="white"/>',
         *_legend(),
         *_scopes(plan, boxes),
-        *_edges(plan, boxes),
+        *_edges(plan, boxes, most),
         *(_rectangle(plan, box, most) for box in boxes),
         "</svg>",
     ]
@@ -102,7 +102,7 @@ def _scopes(plan: Plan, boxes: list[_Box]) -> list[str]:
     return found
 
 
-def _edges(plan: Plan, boxes: list[_Box]) -> list[str]:
+def _edges(plan: Plan, boxes: list[_Box], most: float) -> list[str]:
     """From each box to those whose values came from it, through free steps."""
     shown = {box.step: box for box in boxes}
     origin: dict[int, set[int]] = {}
@@ -110,34 +110,44 @@ def _edges(plan: Plan, boxes: list[_Box]) -> list[str]:
     for i, step in enumerate(plan.steps):
         sources = set[int]().union(*(origin.get(v, set()) for v in step.inputs))
         if i in shown:
-            lines += [_edge(shown[s], shown[i]) for s in sorted(sources)]
+            lines += [_edge(shown[s], shown[i], most) for s in sorted(sources)]
             sources = {i}
         for v in step.outputs:
             origin[v] = sources
     return lines
 
 
-def _edge(a: _Box, b: _Box) -> str:
+def _edge(a: _Box, b: _Box, most: float) -> str:
+    """Straight down to the next row, or around the left of the boxes between."""
     (ax, ay), (bx, by) = _place(a), _place(b)
-    x1, y1, x2, y2 = ax + _WIDTH // 2, ay + _HEIGHT, bx + _WIDTH // 2, by
-    bend = x1 + 24 * min(b.row - a.row - 1, 6) * (1 if a.lane == b.lane else 0)
-    dash = ' stroke-dasharray="5 3"' if b.recast or a.recast or a.lane != b.lane else ""
+    changes = b.recast or a.recast or a.lane != b.lane
+    dash = ' stroke-dasharray="5 3"' if changes else ""
+    width = 1 + 5 * sqrt(a.bytes / most)
+    if a.lane == b.lane and b.row > a.row + 1:
+        y1, y2 = ay + _HEIGHT // 2, by + _HEIGHT // 2
+        out = ax - 12 - 9 * min(b.row - a.row, 10)
+        path = f"M{ax},{y1} C{out},{y1 + 10} {out},{y2 - 10} {bx},{y2}"
+    else:
+        x1, y1, x2, y2 = ax + _WIDTH // 2, ay + _HEIGHT, bx + _WIDTH // 2, by
+        path = f"M{x1},{y1} C{x1},{y1 + 20} {x2},{y2 - 20} {x2},{y2}"
     return (
-        f'<path d="M{x1},{y1} C{bend},{y1 + 20} {bend},{y2 - 20} {x2},{y2}" '
-        f'fill="none" stroke="#999"{dash}/>'
+        f'<path d="{path}" fill="none" stroke="#888" stroke-opacity="0.7" '
+        f'stroke-width="{width:.1f}"{dash}/>'
     )
 
 
 def _rectangle(plan: Plan, box: _Box, most: float) -> str:
     x, y = _place(box)
     colour = RECAST if box.recast else LANES[box.lane][1]
-    frame = 1 + 7 * sqrt(box.bytes / most)
+    bar = (_WIDTH - 2) * box.bytes / most
     out = plan.values[plan.steps[box.step].outputs[0]]
     label = escape(box.label[:34])
     return (
         f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="5" '
-        f'fill="{colour}22" stroke="{colour}" stroke-width="{frame:.1f}"/>'
+        f'fill="white" stroke="{colour}" stroke-width="1.5"/>'
+        f'<rect x="{x + 1}" y="{y + 1}" width="{bar:.1f}" height="{_HEIGHT - 2}" '
+        f'rx="4" fill="{colour}" fill-opacity="0.35"/>'
         f'<text x="{x + 8}" y="{y + 14}">{label}</text>'
-        f'<text x="{x + 8}" y="{y + 28}" fill="#555">{escape(str(out))}, '
+        f'<text x="{x + 8}" y="{y + 28}" fill="#444">{escape(str(out))}, '
         f"{box.bytes / 1e6:.2f} MB</text>"
     )

@@ -1,15 +1,21 @@
 """Profiles: the same function, compiled in several ways.
 
 A profile is a frozen, versioned value. Fields in ``PER_SCOPE`` can be overridden for
-parts of a model: ``overrides=(("encoder.layer.*.attention", {"rounds": 1}),)``; the
-last pattern that matches a scope wins.
+parts of a model: ``overrides={"encoder.layer.*.attention": {"rounds": 1}}``; the last
+pattern that matches a scope wins.
 """
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from ditto.errors import SetupError
 
@@ -42,6 +48,14 @@ class Profile(BaseModel):
     overrides: tuple[tuple[str, Mapping[str, Any]], ...] = Field(
         default=(), strict=False
     )
+
+    @field_validator("overrides", mode="before")
+    @classmethod
+    def _pairs(cls, given: Any) -> Any:
+        pairs = given.items() if isinstance(given, Mapping) else given
+        if not isinstance(given, Mapping | list | tuple):
+            return given
+        return tuple(tuple(p) if isinstance(p, list | tuple) else p for p in pairs)
 
     def at(self, scope: str) -> "Profile":
         """This profile as it holds in a scope."""

@@ -11,8 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ditto.compiler.graph import Builder, Graph, Node
-from ditto.compiler.operations import LINEAR_SHAPE, Params
+from ditto.compiler.graph import Graph, Node
+from ditto.compiler.passes.region import (
+    HIGH,
+    HIGH_BITS,
+    LOW_BITS,
+    LOW_FIXED,
+    RegionWriter,
+)
 from ditto.compiler.passes.rings import Kind, regions
 from ditto.compiler.passes.types import Types, power_of_two
 from ditto.compiler.plan import Input, Output, Plan, Region, Role, Step, Value
@@ -20,28 +26,6 @@ from ditto.compiler.profile import Profile
 from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import FxpType
 
-LOW_BITS, HIGH_BITS = 32, 64
-HIGH = FxpType(bits=64, frac=18)
-"""SPU's own fixed point in the high ring."""
-LOW_FIXED = FxpType(bits=32, frac=8)
-"""SPU's own fixed point in the low ring, which the paper's way uses."""
-
-_BOUNDED = {"reduce_max": "bounded_max", "reduce_min": "bounded_min"}
-_BITWISE = frozenset(
-    [
-        "floor",
-        "ceil",
-        "round",
-        "sign",
-        "and",
-        "or",
-        "xor",
-        "not",
-        "shift_left",
-        "shift_right_logical",
-        "shift_right_arithmetic",
-    ]
-)
 _INDICES = {"gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
 """The operand from which on operands say where, not what."""
 
@@ -188,28 +172,32 @@ class Emitter:
             forms[key] = self._new(node.shape, type, node.dtype, kind)
         return forms[key]
 
-    def _plain(self, i: int) -> int:
+    def plain(self, i: int) -> int:
         """A public value."""
         if self.graph.nodes[i].op == "input":
             return self._form(i, None)
         return self._base[i]
 
-    def _shared(self, i: int, type: FxpType) -> int:  # noqa: A002
+    def shared(self, i: int, type: FxpType) -> int:  # noqa: A002
         """Node i as shares of a type; public numbers become shares of themselves."""
         node = self.graph.nodes[i]
         key = (i, type)
         if key in self._cast:
             return self._cast[key]
         if self.kinds[i] == "public":
-            self._check_constant(i, type)
+            self.check_constant(i, type)
             made = self._new(node.shape, type, node.dtype)
-            self._step("embed", [self._plain(i)], made, node.scope)
+            self._step("embed", [self.plain(i)], made, node.scope)
         elif self.kinds[i] == "input":
             made = self._form(i, type)
         else:
             made = self._recast(self._base[i], type, node.scope)
         self._cast[key] = made
         return made
+
+    def bits(self, i: int) -> int:
+        """Node i as shares of bits."""
+        return self._base[i]
 
     def _recast(self, value: int, type: FxpType, scope: str) -> int:  # noqa: A002
         held = self._values[value]
@@ -221,7 +209,8 @@ class Emitter:
             "recast", [value], made, scope, rounds=here.rounds, casts=here.casts
         )
 
-    def _check_constant(self, i: int, type: FxpType) -> None:  # noqa: A002
+    def check_constant(self, i: int, type: FxpType) -> None:  # noqa: A002
+        """Refuse a constant that its type cannot hold."""
         values = self.graph.constant(i)
         if values is None or values.size == 0:
             return
@@ -241,11 +230,11 @@ class Emitter:
         return FxpType(LOW_BITS, self.types.frac[i])
 
     def _low(self, i: int) -> int:
-        return self._shared(i, self._type(i))
+        return self.shared(i, self._type(i))
 
     def _result(self, i: int) -> int:
         if self.kinds[i] == "public":
-            return self._plain(i)
+            return self.plain(i)
         if self.kinds[i] == "input":
             return self._form(i, self._type(i))
         return self._base[i]
@@ -257,7 +246,7 @@ class Emitter:
         if node.op == "constant":
             index = self._array(self.graph.constant(i))
             return self._step("constant", [], made, node.scope, index=index)
-        inputs = [self._plain(u) for u in node.inputs]
+        inputs = [self.plain(u) for u in node.inputs]
         call = {"op": node.op, "with": dict(node.params)}
         return self._step("public", inputs, made, node.scope, **call)
 
@@ -271,11 +260,11 @@ class Emitter:
             return self._step(node.op, inputs, made, node.scope)
         if node.op == "select_n":
             which, *cases = node.inputs
-            inputs = [self._plain(which), *(self._mixed(u, kind) for u in cases)]
+            inputs = [self.plain(which), *(self._mixed(u, kind) for u in cases)]
             return self._step("select", inputs, made, node.scope)
         first_index = _INDICES.get(node.op, len(node.inputs))
         inputs = [
-            self._shared(u, kind) if k < first_index else self._plain(u)
+            self.shared(u, kind) if k < first_index else self.plain(u)
             for k, u in enumerate(node.inputs)
         ]
         call = {"op": node.op, "with": dict(node.params)}
@@ -284,8 +273,8 @@ class Emitter:
     def _mixed(self, u: int, type: FxpType) -> int:  # noqa: A002
         if self.kinds[u] != "public":
             return self._low(u)
-        self._check_constant(u, type)
-        return self._plain(u)
+        self.check_constant(u, type)
+        return self.plain(u)
 
     def _scale(self, i: int, node: Node) -> int:
         assert self.types is not None  # noqa: S101
@@ -301,7 +290,7 @@ class Emitter:
             self._combine(i, node, made, natural)
         else:
             inputs = [
-                self._plain(u) if self.kinds[u] == "public" else self._limited(u, i)
+                self.plain(u) if self.kinds[u] == "public" else self._limited(u, i)
                 for u in node.inputs
             ]
             params: dict[str, Any] = {"frac": frac}
@@ -316,7 +305,7 @@ class Emitter:
         """Operand u of scale i, coarse enough to leave room for the factor."""
         assert self.types is not None  # noqa: S101
         (limit,) = self.types.operand_fracs[i]
-        return self._shared(u, FxpType(LOW_BITS, min(limit, self.types.frac[u])))
+        return self.shared(u, FxpType(LOW_BITS, min(limit, self.types.frac[u])))
 
     def _combine(self, i: int, node: Node, made: int, natural: FxpType) -> None:
         inputs = [self._limited(u, i) for u in node.inputs]
@@ -333,7 +322,7 @@ class Emitter:
         assert self.types is not None  # noqa: S101
         fracs = self.types.operand_fracs[i]
         inputs = [
-            self._shared(u, FxpType(LOW_BITS, f))
+            self.shared(u, FxpType(LOW_BITS, f))
             for u, f in zip(node.inputs, fracs, strict=True)
         ]
         kind = self._type(i)
@@ -356,7 +345,7 @@ class Emitter:
         members = sorted(self._members[leader])
         low = self.kinds[leader] == "low"
         bits = LOW_BITS if low else HIGH_BITS
-        writer = _RegionWriter(self, low, low and self.types is not None)
+        writer = RegionWriter(self, low, low and self.types is not None)
         for m in members:
             writer.add(m)
         inside = set(members)
@@ -441,147 +430,6 @@ def _without_waste(plan: Plan) -> Plan:
         steps=tuple(moved(step) for step in steps),
         outputs=tuple(replace(o, value=place[o.value]) for o in plan.outputs),
     )
-
-
-class _RegionWriter:
-    """Writes the graph of one region."""
-
-    def __init__(self, emitter: Emitter, low: bool, integers: bool) -> None:
-        self._emitter = emitter
-        self._low = low
-        self._integers = integers
-        self.builder = Builder()
-        self.place: dict[int, int] = {}
-        self.inputs: list[int] = []
-        self._entered: dict[Any, int] = {}
-
-    def add(self, i: int) -> None:
-        graph = self._emitter.graph
-        node = graph.nodes[i]
-        if not self._integers:
-            operands = [self._real_operand(u, i) for u in node.inputs]
-            params = node.params
-        else:
-            frac = self._common_frac(i)
-            operands = [self._integer_operand(u, frac) for u in node.inputs]
-            params = _as_integers(node.params)
-            if node.op == "convert_element_type":
-                params = {**params, "new_dtype": {"dtype": "int32"}}
-        op = node.op
-        if op in _BOUNDED and self._low:
-            largest = 2.0**30 if self._integers else LOW_FIXED.max_value
-            bound = -largest if op == "reduce_max" else largest - 1
-            op, params = _BOUNDED[op], {"axes": params["axes"], "bound": bound}
-        self.place[i] = self.builder.emit_encoded(op, operands, params, "")
-
-    def leave(self, i: int) -> int:
-        """Node i as shares that add up: SPU leaves some results shared bitwise."""
-        node = self._emitter.graph.nodes[i]
-        if node.dtype == "bool" or not _is_bitwise(self.builder, self.place[i]):
-            return self.place[i]
-        held = self.builder.nodes[self.place[i]]
-        zero = self._emitter.zero(LOW_BITS if self._low else HIGH_BITS, held.dtype)
-        entered = self._entered.get(zero)
-        if entered is None:
-            self.inputs.append(zero)
-            entered = self.builder.input(len(self.inputs) - 1, (), held.dtype)
-            self._entered[zero] = entered
-        return self.builder.emit("add", self.place[i], entered)
-
-    def _common_frac(self, i: int) -> int:
-        """The frac at which the operands meet."""
-        emitter = self._emitter
-        graph, types = emitter.graph, emitter.types
-        assert types is not None  # noqa: S101
-        numbers = [
-            types.frac[u]
-            for u in graph.nodes[i].inputs
-            if emitter.kinds[u] != "public" and graph.nodes[u].dtype == "float32"
-        ]
-        return max([*numbers, types.frac[i]] if numbers else [0])
-
-    def _integer_operand(self, u: int, frac: int) -> int:
-        emitter = self._emitter
-        node = emitter.graph.nodes[u]
-        if node.dtype == "bool":
-            return self._bits(u)
-        kind = FxpType(LOW_BITS, frac if node.dtype == "float32" else 0)
-        if u in self.place:
-            return self._lifted(u, kind)
-        values = emitter.graph.constant(u)
-        if values is not None:
-            emitter._check_constant(u, kind)
-            scaled = np.rint(np.ldexp(values.astype(np.float64), kind.frac))
-            return self.builder.constant(scaled.astype(np.int32))
-        return self._enter(emitter._shared(u, kind), "int32", node)
-
-    def _lifted(self, u: int, kind: FxpType) -> int:
-        types = self._emitter.types
-        assert types is not None  # noqa: S101
-        up = kind.frac - types.frac[u]
-        if up <= 0 or self._emitter.graph.nodes[u].dtype != "float32":
-            return self.place[u]
-        factor = self.builder.constant(np.int32(1 << up))
-        return self.builder.emit("mul", self.place[u], factor)
-
-    def _real_operand(self, u: int, user: int) -> int:
-        emitter = self._emitter
-        if u in self.place:
-            return self.place[u]
-        node = emitter.graph.nodes[u]
-        values = emitter.graph.constant(u)
-        if values is not None:
-            return self.builder.constant(values)
-        if node.dtype == "bool":
-            return self._bits(u)
-        high = emitter.kinds[user] == "high"
-        whole = node.dtype != "float32"
-        if high:
-            kind = FxpType(HIGH_BITS, 0) if whole else HIGH
-        else:
-            kind = FxpType(LOW_BITS, 0) if whole else LOW_FIXED
-        if emitter.kinds[u] == "public":
-            return self._enter(emitter._plain(u), node.dtype, node)
-        return self._enter(emitter._shared(u, kind), node.dtype, node)
-
-    def _bits(self, u: int) -> int:
-        if u in self.place:
-            return self.place[u]
-        emitter = self._emitter
-        node = emitter.graph.nodes[u]
-        values = emitter.graph.constant(u)
-        if values is not None:
-            return self.builder.constant(values)
-        public = emitter.kinds[u] == "public"
-        value = emitter._plain(u) if public else emitter._base[u]
-        return self._enter(value, "bool", node)
-
-    def _enter(self, value: int, dtype: str, node: Node) -> int:
-        if value not in self._entered:
-            index = len(self.inputs)
-            self.inputs.append(value)
-            self._entered[value] = self.builder.input(index, node.shape, dtype)
-        return self._entered[value]
-
-
-def _is_bitwise(builder: Builder, i: int) -> bool:
-    """Whether SPU will leave a number shared bitwise."""
-    node = builder.nodes[i]
-    while node.op in LINEAR_SHAPE and node.op != "reduce_sum":
-        node = builder.nodes[node.inputs[0]]
-    if node.op == "convert_element_type":
-        source = builder.nodes[node.inputs[0]].dtype
-        to_integer = source == "float32" and node.dtype != "float32"
-        return source == "bool" or to_integer or _is_bitwise(builder, node.inputs[0])
-    return node.op in _BITWISE
-
-
-def _as_integers(params: Params) -> Params:
-    """Parameters of an operation on real numbers, for integers."""
-    return {
-        name: {"dtype": "int32"} if value == {"dtype": "float32"} else value
-        for name, value in params.items()
-    }
 
 
 def subscripts(graph: Graph, i: int) -> str:

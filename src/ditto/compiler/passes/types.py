@@ -133,6 +133,10 @@ def _finest(
     return finest
 
 
+def _finest_public(seen: Range) -> int:
+    return FxpType.finest(bits=BITS, bound=seen.largest).frac
+
+
 def _secret(graph: Graph, i: int, kinds: list[Kind]) -> list[int]:
     """The secret operands that carry numbers."""
     nodes = graph.nodes
@@ -160,7 +164,10 @@ def _back(
 
     match kinds[i]:
         case "linear" | "low":
-            together = min((finest[u] for u in operands), default=0)
+            together = min(
+                [finest[u] for u in operands]
+                + [_finest_public(known[u]) for u in node.inputs if u not in operands]
+            )
             carries = node.dtype != "bool" and node.op != "sign"
             for u in operands:
                 cap[u] = min(cap[u], together)
@@ -201,15 +208,12 @@ def _share(
     a, b = graph.nodes[i].inputs
     if a == b:
         return (total // 2, total // 2)
-    nodes = graph.nodes
     whole = [_is_whole(graph, u) for u in (a, b)]
     if any(whole):
         first = 0 if whole[0] else min(total, finest[a])
         return (first, 0 if whole[1] else min(total - first, finest[b]))
     lean = math.log2(known[b].rms) - math.log2(known[a].rms)
     first = round((total + lean) / 2)
-    if nodes[a].size > nodes[b].size:  # the odd bit to the larger tensor
-        first = math.floor((total + lean) / 2 + 0.5)
     first = max(min(first, finest[a]), total - finest[b])
     return (first, total - first)
 
@@ -282,7 +286,8 @@ def _forward(
             publics = [u for u in node.inputs if kinds[u] == "public"]
             if not all(_whole(graph, u) for u in publics):
                 fine = _PUBLIC_FRAC if wanted is None else wanted
-                carried = max(carried, min(cap[i], fine))
+                room = min(_finest_public(known[u]) for u in publics)
+                carried = max(carried, min(cap[i], fine, room))
             frac[i] = carried
         case "scale":
             retag = power_of_two(graph, i)
