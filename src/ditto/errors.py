@@ -128,3 +128,10 @@ class CapacityError(DittoError):
 
     code = "capacity"
     public = "A value lies outside the range the model was prepared for."
+
+
+class CheckpointError(DittoError):
+    """A model folder that cannot be read, or that holds an unsupported model."""
+
+    code = "checkpoint"
+    public = "The model cannot be loaded."

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ MAX_ITEMS = 1 << 20
 MAX_DEPTH = 24
 MAX_SIZE = 1 << 34
 """Elements of the largest tensor."""
+MAX_CONSTANT = 1 << 26
+"""Elements of the largest constant."""
 _MAGIC = b"ditto-plan\n"
 _HEAD = len(_MAGIC) + 64 + 1
 
@@ -74,7 +76,7 @@ def load(data: bytes) -> Plan:
 def load_body(body: bytes) -> Plan:
     """A plan from its JSON alone."""
     try:
-        document = json.loads(body)
+        document = json.loads(body, parse_constant=_no_number)
         version = document["version"]
         if version != VERSION:
             raise PlanError(
@@ -99,6 +101,10 @@ def load_body(body: bytes) -> Plan:
     ):
         raise PlanError("The plan does not have the form of one.") from None
     return plan
+
+
+def _no_number(name: str) -> Any:
+    raise PlanError(f"The plan holds {name}, which is no number.")
 
 
 def _canonical(document: Any) -> bytes:
@@ -248,6 +254,8 @@ def _array_in(item: Any) -> Array:
     if kind == np.bool_ and data.strip(b"\x00\x01"):
         raise PlanError("A bit is neither 0 nor 1.")
     array = np.frombuffer(data, kind.newbyteorder("<")).astype(kind)
+    if prod(sizes) > MAX_CONSTANT:
+        raise PlanError(f"A constant has at most {MAX_CONSTANT} elements.")
     if array.size == 1:
         return np.broadcast_to(array, sizes) if sizes else array.reshape(())
     if array.size != prod(sizes):
@@ -314,6 +322,8 @@ def _bounded(value: Any, depth: int) -> None:
             _bounded(item, depth + 1)
     elif isinstance(value, str):
         _text(value)
+    elif isinstance(value, float) and not isfinite(value):
+        raise PlanError("A number in the plan is not finite.")
     elif isinstance(value, int) and not isinstance(value, bool):
         _integer(value)
 

@@ -1,0 +1,182 @@
+"""GPT-2: a decoder that predicts the next token.
+
+Source: Radford et al. 2019; weights as the Hugging Face classes name them.
+
+- token and position embeddings, summed
+- layers of causal self-attention and feed-forward, each with a normalisation before it
+  and a residual around it
+- a last normalisation; the head of the language model is the token embedding again
+- heads: language model, sequence classification by the last token
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.errors import CheckpointError
+from ditto.models.checkpoint import Tensors
+from ditto.models.layers import ACTIVATIONS, Params, attention, dense, layer_norm
+
+Head = Literal["generate", "classify"]
+
+HEADS: dict[str, Head] = {
+    "LMHeadModel": "generate",
+    "ForSequenceClassification": "classify",
+}
+
+
+@dataclass(frozen=True)
+class Gpt2Config:
+    """The size of a decoder, from its ``config.json``."""
+
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    positions: int
+    activation: str
+    eps: float
+    labels: int
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Gpt2Config":
+        """From a Hugging Face configuration; refuses what the code does not do."""
+        activation = config.get("activation_function", "gelu_new")
+        if activation not in ACTIVATIONS:
+            raise CheckpointError(
+                f"Activation {activation!r} is not supported; these are: "
+                f"{', '.join(ACTIVATIONS)}."
+            )
+        for name, plain in (
+            ("scale_attn_weights", True),
+            ("scale_attn_by_inverse_layer_idx", False),
+            ("reorder_and_upcast_attn", False),
+            ("add_cross_attention", False),
+        ):
+            if config.get(name, plain) != plain:
+                raise CheckpointError(
+                    f"GPT-2 with {name}={not plain} is not supported."
+                )
+        if config.get("tie_word_embeddings", True) is False:
+            raise CheckpointError(
+                "GPT-2 with an untied language head is not supported."
+            )
+        return cls(
+            vocabulary=config["vocab_size"],
+            width=config["n_embd"],
+            layers=config["n_layer"],
+            heads=config["n_head"],
+            inner=config.get("n_inner") or 4 * config["n_embd"],
+            positions=config["n_positions"],
+            activation=activation,
+            eps=config.get("layer_norm_epsilon", 1e-5),
+            labels=len(config.get("id2label") or {0: "", 1: ""}),
+        )
+
+
+def build(config: Gpt2Config, head: Head) -> Callable[..., jax.Array]:
+    """The model as a function of its parameters, ids (B, S) and mask (B, S)."""
+
+    def apply(p: Params, ids: jax.Array, mask: jax.Array) -> jax.Array:
+        hidden = decode(config, p, ids, mask)
+        with jax.named_scope(head):
+            if head == "generate":
+                return jnp.asarray(hidden @ p["embeddings"]["word"].T)
+            last = mask.astype(jnp.int32).sum(-1) - 1
+            chosen = jax.nn.one_hot(last, ids.shape[1], dtype=hidden.dtype)
+            last_state = jnp.einsum("bs,bsh->bh", chosen, hidden)
+            return jnp.asarray(last_state @ p["score"]["w"])
+
+    return apply
+
+
+def decode(config: Gpt2Config, p: Params, ids: jax.Array, mask: jax.Array) -> jax.Array:
+    """Hidden states (B, S, H)."""
+    length = ids.shape[1]
+    with jax.named_scope("embeddings"):
+        x = p["embeddings"]["word"][ids] + p["embeddings"]["position"][:length]
+    past = jnp.tril(jnp.ones((length, length), bool))
+    seen = past[None, None] & mask.astype(bool)[:, None, None, :]
+    for k, layer in enumerate(p["layers"]):
+        with jax.named_scope(f"decoder.layer.{k}"):
+            x = decoder_layer(config, layer, x, seen)
+    with jax.named_scope("last_norm"):
+        return layer_norm(p["last_norm"], x, config.eps)
+
+
+def decoder_layer(
+    config: Gpt2Config, p: Params, x: jax.Array, seen: jax.Array
+) -> jax.Array:
+    """Attention and feed-forward, each on a normalised copy."""
+    with jax.named_scope("attention"):
+        normed = layer_norm(p["attention_norm"], x, config.eps)
+        q, k, v = jnp.split(dense(p["qkv"], normed), 3, axis=-1)
+        x = x + dense(p["output"], attention(q, k, v, seen, config.heads))
+    with jax.named_scope("feed_forward"):
+        normed = layer_norm(p["feed_norm"], x, config.eps)
+        fed = ACTIVATIONS[config.activation](dense(p["up"], normed))
+        return jnp.asarray(x + dense(p["down"], fed))
+
+
+_LAYER = {
+    "attention_norm": "ln_1",
+    "qkv": "attn.c_attn",
+    "output": "attn.c_proj",
+    "feed_norm": "ln_2",
+    "up": "mlp.c_fc",
+    "down": "mlp.c_proj",
+}
+
+
+def key_map(config: Gpt2Config, head: Head, base: str) -> dict[tuple[Any, ...], str]:
+    """For every parameter, by its path, the name Hugging Face gives it."""
+    keys: dict[tuple[Any, ...], str] = {
+        ("embeddings", "word"): f"{base}wte.weight",
+        ("embeddings", "position"): f"{base}wpe.weight",
+        ("last_norm", "gamma"): f"{base}ln_f.weight",
+        ("last_norm", "beta"): f"{base}ln_f.bias",
+    }
+    for k in range(config.layers):
+        for name, place in _LAYER.items():
+            weight, bias = ("gamma", "beta") if name.endswith("norm") else ("w", "b")
+            keys["layers", k, name, weight] = f"{base}h.{k}.{place}.weight"
+            keys["layers", k, name, bias] = f"{base}h.{k}.{place}.bias"
+    if head == "classify":
+        keys["score", "w"] = "score.weight"
+    return keys
+
+
+def load_params(config: Gpt2Config, head: Head, tensors: Mapping[str, Any]) -> Params:
+    """Parameters from the tensors of a checkpoint; its linear maps are (in, out)."""
+    base = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""
+    params: Params = {"layers": [{} for _ in range(config.layers)]}
+    for path, key in key_map(config, head, base).items():
+        if key not in tensors:
+            raise CheckpointError(
+                f"The checkpoint has no {key!r}, which GPT-2 with head {head!r} needs."
+            )
+        place: Any = params
+        for step in path[:-1]:
+            place = (
+                place[step] if isinstance(place, list) else place.setdefault(step, {})
+            )
+        array = np.asarray(tensors[key])
+        place[path[-1]] = array.T if path == ("score", "w") else array
+    return params
+
+
+def save_params(config: Gpt2Config, head: Head, params: Params) -> Tensors:
+    """The inverse of ``load_params``."""
+    tensors: Tensors = {}
+    for path, key in key_map(config, head, "transformer.").items():
+        place: Any = params
+        for step in path:
+            place = place[step]
+        array = np.asarray(place)
+        tensors[key] = array.T if path == ("score", "w") else array
+    return tensors
