@@ -205,6 +205,13 @@ def test_a_constant_of_a_billion_elements_is_refused(plan: Plan) -> None:
         load_body(json.dumps(document).encode())
 
 
+def test_a_region_that_nothing_runs_is_refused(plan: Plan) -> None:
+    document = json.loads(dump(plan).split(b"\n", 2)[2])
+    document["regions"].append(document["regions"][0])
+    with pytest.raises(PlanError, match="never run"):
+        load_body(json.dumps(document).encode())
+
+
 def test_what_breaks_a_rule_is_told_with_its_step(plan: Plan) -> None:
     document = json.loads(dump(plan).split(b"\n", 2)[2])
     index = next(i for i, s in enumerate(document["steps"]) if s[0] == "einsum")

@@ -96,10 +96,7 @@ UNPRICED = {
     "convolution f:ss",
     "dot f:es",
     "or i:ss",
-    "power f:sp",
     "reduce_several ",
-    "select f:psp",
     "simple_sort f:s",
-    "spu f:sp",
     "while ",
 }

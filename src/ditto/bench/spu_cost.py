@@ -55,6 +55,8 @@ BOTH: tuple[Program, ...] = (
     (lambda x, y: jnp.where(x < y, x, y), 2),
     (lambda x: jnp.where(x < 1, x, np.asarray(3, x.dtype)), 1),
     (lambda x: jnp.where(x < 1, np.asarray(3, x.dtype), x), 1),
+    (lambda x: jnp.where(x < 1, np.asarray(3, x.dtype), np.asarray(5, x.dtype)), 1),
+    (lambda x: x[np.arange(N)[::-2]], 1),
     (lambda x, y: _flags(x) * y, 2),
     (lambda x, y: y * _flags(x), 2),
     (lambda x: jnp.where(x < 1, x, np.zeros((), x.dtype)), 1),

@@ -78,7 +78,7 @@ def load_body(body: bytes) -> Plan:
     try:
         document = json.loads(body, parse_constant=_no_number)
         version = document["version"]
-        if version != VERSION:
+        if type(version) is not int or version != VERSION:
             raise PlanError(
                 f"The plan has version {str(version)[:20]!r}; this release reads "
                 f"version {VERSION}. Compile it anew."

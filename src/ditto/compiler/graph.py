@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.compiler.operations import Params, encode_param, evaluate
+from ditto.errors import PlanError
 
 Array = npt.NDArray[Any]
 MAX_FOLDED = 1 << 24
@@ -226,6 +227,11 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
             if new is None:
                 new = builder.emit_encoded(
                     node.op, inputs, node.params, node.scope, node.ring
+                )
+            made = builder.nodes[new]
+            if (made.shape, made.dtype) != (node.shape, node.dtype):
+                raise PlanError(
+                    f"A pass replaced {node.op!r} by {made.op!r} of another shape."
                 )
             place[i] = new
     return builder.finish(place[i] for i in graph.outputs)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from ditto.compiler.calibrate import Range, ranges, samples_from_bounds
 from ditto.compiler.execute import prepare
-from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.graph import Builder, Graph
 from ditto.compiler.passes.approximate import approximate
 from ditto.compiler.passes.emit import Emitter
 from ditto.compiler.passes.mask import bound_masks, soften_masks
@@ -107,11 +108,16 @@ def compile(  # noqa: A001
     gives the largest magnitude of each argument, and samples are drawn from it.
     """
     chosen = find_profile(profile)
+    for k in (*weights, *public):
+        if not 0 <= k < len(arguments):
+            raise SetupError(
+                f"weights and public name arguments 0 to {len(arguments) - 1}, got {k}."
+            )
     traced = trace(function, arguments)
     roles = tuple(_role(k, weights, public) for k in traced.arguments)
     samples = _samples(traced, arguments, calibration, bounds, chosen)
     context = Context(chosen, roles, samples)
-    graph = _numbers_out(traced.graph)
+    graph = _numbers_only(traced.graph, roles)
     for _, run_pass in PASSES[chosen.engine]:
         graph = run_pass(graph, context)
         verify_graph(graph)
@@ -152,13 +158,15 @@ def _samples(
     profile: Profile,
 ) -> Samples | None:
     if calibration is not None:
-        return [jax.tree_util.tree_leaves(tuple(sample)) for sample in calibration]
+        return [_flat_sample(k, s, arguments) for k, s in enumerate(calibration)]
     if bounds is not None:
         if len(bounds) != len(arguments):
             raise SetupError(
                 f"bounds needs one number for each of {len(arguments)} arguments, got "
                 f"{len(bounds)}."
             )
+        if not all(float(b) >= 0 for b in bounds):
+            raise SetupError(f"Bounds are magnitudes, not negative; got {bounds}.")
         each = [float(bounds[k]) for k in traced.arguments]
         return [list(s) for s in samples_from_bounds(traced.graph, each)]
     if profile.engine == "rings":
@@ -170,6 +178,25 @@ def _samples(
     return None
 
 
+def _flat_sample(k: int, sample: Any, arguments: Sequence[Any]) -> list[Any]:
+    """One sample as flat inputs; it must be shaped as the arguments are."""
+    if not isinstance(sample, tuple | list):
+        raise SetupError(
+            f"Sample {k} of the calibration is a {type(sample).__name__}; each is a "
+            f"tuple of all arguments, such as calibration=[(x,), ...]."
+        )
+    found, due = (
+        [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(tuple(given))]
+        for given in (sample, arguments)
+    )
+    if found != due:
+        raise SetupError(
+            f"Sample {k} of the calibration has arrays of shapes {found}; the "
+            f"arguments have {due}."
+        )
+    return jax.tree_util.tree_leaves(tuple(sample))
+
+
 def _inputs_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
     return [
         "input" if node.op == "input" and kind != "public" else kind
@@ -177,12 +204,24 @@ def _inputs_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
     ]
 
 
-def _numbers_out(graph: Graph) -> Graph:
-    """Bits leave as the integers 0 and 1: parties reveal numbers."""
-    copied = rewrite(graph, lambda *_: None)
-    builder = Builder(list(copied.nodes), list(copied.constants))
+def _numbers_only(graph: Graph, roles: Sequence[Role]) -> Graph:
+    """Secret bits come and leave as the integers 0 and 1: numbers are shared."""
+    builder = Builder()
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        inputs = tuple(place[u] for u in node.inputs)
+        if node.op == "constant":
+            place[i] = builder.constant(graph.constant(i))
+        elif node.op != "input":
+            place[i] = builder.emit_encoded(node.op, inputs, node.params, node.scope)
+        elif node.dtype == "bool" and roles[node.params["index"]] != "public":
+            number = builder.input(node.params["index"], node.shape, "int32")
+            zero = builder.constant(np.zeros(node.shape, np.int32))
+            place[i] = builder.emit("ne", number, zero)
+        else:
+            place[i] = builder.input(node.params["index"], node.shape, node.dtype)
     outputs = []
-    for i in copied.outputs:
+    for i in (place[k] for k in graph.outputs):
         if builder.nodes[i].dtype == "bool":
             given = {
                 "new_dtype": {"dtype": "int32"},

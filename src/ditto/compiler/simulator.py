@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ditto.compiler.graph import Graph, Node, run
+from ditto.compiler.graph import Graph, Node, walk
 from ditto.compiler.operations import evaluate
 from ditto.compiler.plan import Input, Plan, Step, Value, is_one_hot
 from ditto.engine import FXP_FRAC
@@ -39,6 +39,8 @@ class Headroom:
         """Doublings that would still fit; below 0 it has overflowed."""
         if self.largest == 0:
             return math.inf
+        if not math.isfinite(self.largest):
+            return -math.inf
         return math.log2(self.type.max_value / self.largest)
 
     @property
@@ -203,7 +205,7 @@ class Machine:
         kinds = [values[v] for v in step.inputs]
         outs = [values[v] for v in step.outputs]
         if step.op == "region":
-            return self._region(step, operands, kinds, outs)
+            return self._region(i, step, operands, kinds, outs)
         call = Call(i, step, operands, kinds, outs[0])
         return [getattr(self, f"_{step.op}")(call)]
 
@@ -315,10 +317,17 @@ class Machine:
         return x * 2.0**conversion.lift
 
     def _region(
-        self, step: Step, xs: list[Any], kinds: list[Value], outs: list[Value]
+        self,
+        index: int,
+        step: Step,
+        xs: list[Any],
+        kinds: list[Value],
+        outs: list[Value],
     ) -> list[Any]:
         region = self.plan.regions[step.params["region"]]
-        results = run_region(region.graph, region.bits, xs, kinds)
+        results, widest = run_region(region.graph, region.bits, xs, kinds)
+        if widest is not None:
+            self.peaks.append((index, SPU_RANGE, widest * 2.0**SPU_RANGE.frac))
         return [
             self._leave(y, node, out)
             for y, node, out in zip(
@@ -338,8 +347,36 @@ class Machine:
         return jnp.rint(y * 2.0**out.type.frac) if real else y
 
 
-def run_region(graph: Graph, bits: int, xs: list[Any], kinds: list[Value]) -> list[Any]:
-    """A region on numbers: integers exactly, real ones rounded after each operation."""
+SPU_RANGE = FxpType(bits=36, frac=18)
+"""What SPU's functions take: beyond 2^16 they are silently wrong."""
+_DELICATE = frozenset(
+    [
+        "acosh",
+        "asinh",
+        "atan2",
+        "div",
+        "erf",
+        "erfc",
+        "exp",
+        "log",
+        "log1p",
+        "logistic",
+        "pow",
+        "reciprocal",
+        "rsqrt",
+        "sqrt",
+        "tanh",
+    ]
+)
+
+
+def run_region(
+    graph: Graph, bits: int, xs: list[Any], kinds: list[Value]
+) -> tuple[list[Any], Any]:
+    """A region on numbers: integers exactly, real ones rounded after each operation.
+
+    Also the largest argument of a function that SPU computes in a limited range.
+    """
     frac = FXP_FRAC[64 if bits == 64 else 32]
     given = []
     for x, kind, i in zip(xs, kinds, graph.inputs, strict=True):
@@ -351,7 +388,16 @@ def run_region(graph: Graph, bits: int, xs: list[Any], kinds: list[Value]) -> li
             return value
         return jnp.rint(value * 2.0**frac) * 2.0**-frac
 
-    return run(graph, given, real=np.float64, settle=settle)
+    watched = {
+        u for n in graph.nodes if n.op in _DELICATE and bits == 64 for u in n.inputs
+    }
+    kept = [*graph.outputs, *watched]
+    steps = walk(graph, given, keep=kept, real=np.float64, settle=settle)
+    values: dict[int, Any] = dict(steps)
+    widest = None
+    if watched:
+        widest = jnp.max(jnp.stack([_largest(values[u]) for u in sorted(watched)]))
+    return [values[i] for i in graph.outputs], widest
 
 
 def _type(value: Value) -> FxpType:

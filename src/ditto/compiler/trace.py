@@ -42,6 +42,12 @@ _ALTERNATIVES = {
     "cholesky": "a factor computed outside",
     "complex": "real arithmetic on two arrays, or for a Fourier transform a product "
     "with the DFT matrix",
+    "gather with fill_value": "indices inside the array, and jnp.where on the result",
+    "scan of length 0": "no scan",
+    **{
+        f"conversion to {name}": "int32: smaller integers do not wrap around here"
+        for name in ("int8", "uint8", "int16", "uint16")
+    },
     "cbrt": "x ** (1 / 3) for positive x",
     "tan": "jnp.sin(x) / jnp.cos(x)",
     "cumlogsumexp": "jnp.log(jnp.cumsum(jnp.exp(x - x.max())))",
@@ -98,7 +104,9 @@ def _flat(function: Callable[..., Any], tree: Any) -> tuple[Any, Any]:
 
 
 def _dtype_of(value: Any) -> Any:
-    dtype = np.dtype(value.dtype if hasattr(value, "dtype") else np.asarray(value))
+    dtype = np.dtype(
+        value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    )
     if dtype.name in _REAL:
         return np.float32
     return np.int32 if dtype.kind in "iu" else dtype
@@ -148,9 +156,15 @@ class _Inliner:
             return self._split(params, inputs[0], scope)
         if name not in PRIMITIVES:
             raise refusal(name, scope)
+        if name == "gather":
+            if params["fill_value"] is not None:
+                raise refusal("gather with fill_value", scope)
+            params["mode"] = jax.lax.GatherScatterMode.CLIP
         if name == "convert_element_type":
             if params["new_dtype"].kind == "c":
                 raise refusal("complex", scope)
+            if params["new_dtype"].kind in "iu" and params["new_dtype"].itemsize < 4:
+                raise refusal(f"conversion to {params['new_dtype'].name}", scope)
             params = {
                 **params,
                 "new_dtype": _dtype_of(np.empty(0, params["new_dtype"])),
@@ -197,6 +211,8 @@ class _Inliner:
         carry = inputs[params["num_consts"] :][: params["num_carry"]]
         rows = inputs[params["num_consts"] + params["num_carry"] :]
         order = range(params["length"])
+        if not order:
+            raise refusal("scan of length 0", scope)
         stacked: dict[int, list[int]] = {}
         for step in reversed(order) if params["reverse"] else order:
             taken = [self._row(source, step, scope) for source in rows]

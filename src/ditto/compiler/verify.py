@@ -63,6 +63,10 @@ def verify(plan: Plan) -> None:
             hidden = held.kind == "shared"
             _demand(hidden == (given.role != "public"), f"{given.name!r} is misplaced")
             ready.add(v)
+    used = {s.params.get("region") for s in plan.steps if s.op == "region"}
+    _demand(used == set(range(len(plan.regions))), "a region is never run")
+    for region in plan.regions:
+        verify_graph(region.graph)
     for value in plan.values:
         typed = value.type is not None
         _demand(typed == (value.kind == "shared"), "a value has no possible type")
@@ -302,7 +306,6 @@ def _region(given: Given) -> None:
     )
     region = given.plan.regions[index]
     graph = region.graph
-    verify_graph(graph)
     nodes = [graph.nodes[i] for i in graph.inputs]
     _demand(len(nodes) == len(given.operands), "has its operands")
     for node, x in zip(nodes, given.operands, strict=True):

@@ -30,7 +30,12 @@ from ditto.compiler.passes.fit import (
 from ditto.compiler.profile import Profile
 
 _GELUS = ("gelu", "gelu_tanh")
-_MAX_SQUARINGS = 9
+_NOTHING = -20.0
+"""exp of this, beside one, is nothing in 32 bits."""
+_MAX_SQUARINGS = 7
+_SCALED = {"reciprocal": 5, "rsqrt": 12, "sqrt": 12, "log": 5}
+"""Functions that SPU computes in a range of its own, and log2 of where it does so well:
+neither the argument nor the result then loses much to the 18 fraction bits."""
 _EXP_ERROR = 1 / 1024
 _CLAMP = 2 * 736
 """Bits an element of two comparisons with selection."""
@@ -53,6 +58,8 @@ def approximate(
         operand = None if known is None or not node.inputs else known[node.inputs[0]]
         if node.op in ("exp_negative", "exp"):
             return _exp(write, node.op, inputs[0], operand, here)
+        if node.op in _SCALED and operand is not None and here.engine == "rings":
+            return write.rescaled(node.op, inputs[0], operand, here.margin)
         if node.op in _GELUS and here.gelu == "quad":
             if here.engine == "rings":
                 return write.quad(inputs[0])
@@ -73,27 +80,19 @@ def _exp(
     if here.exp == "puma" and op == "exp_negative":
         return write.puma_exp(x)
     if here.exp == "squarings" and operand is not None:
-        n = squarings(operand, here.margin)
-        if n <= _MAX_SQUARINGS:
-            return write.squared_exp(x, n)
+        return write.ranged_exp(x, operand, here.margin)
     if op == "exp_negative":
         return write.emit("exp", x, accuracy=None)
     return None
 
 
-def squarings(operand: Range, margin: float) -> int:
-    """n of the exp by squarings: for the range on the left, accuracy on the right."""
-    left = max(-operand.low, 1e-3) * margin
+def squarings(left: float) -> int:
+    """n of the exp by squarings, for a range of this length below zero."""
     n = math.ceil(math.log2(left / 1.5))
     # the error is e^x |x|^3 / (6 * 4^n), on the left at most 0.224 / 4^n, at x = -3
     worst = min(left, 3.0)
     error = math.exp(-worst) * worst**3 / 6
-    n = max(n, 1, math.ceil(math.log2(error / _EXP_ERROR) / 2))
-    right = operand.high * margin
-    if right > 0:
-        n = max(n, math.ceil(math.log2(right**3 / (6 * _EXP_ERROR)) / 2))
-        n = max(n, math.ceil(math.log2(right)))
-    return n
+    return max(n, 1, math.ceil(math.log2(error / _EXP_ERROR) / 2))
 
 
 @dataclass(frozen=True)
@@ -131,6 +130,38 @@ class _Writer:
         for _ in range(n):
             e = self.times(e, e)
         return e
+
+    def ranged_exp(self, x: int, operand: Range, margin: float) -> int:
+        """exp on a range: what is above zero becomes a public factor, and what is far
+        below is clamped if that is cheaper than squaring on."""
+        top = operand.high if operand.high > 0.1 else 0.0
+        below = self.add(x, -top) if top else x
+        left = max((top - operand.low) * margin, 0.1)
+        if squarings(left) > _MAX_SQUARINGS:
+            below = self.emit("max", below, self.number(_NOTHING))
+            left = -_NOTHING * 1.2
+        e = self.squared_exp(below, squarings(left))
+        return self.times(e, math.exp(top)) if top else e
+
+    def rescaled(self, op: str, x: int, operand: Range, margin: float) -> int | None:
+        """SPU's function of x / 2^p, put right afterwards; both are free."""
+        if operand.largest == 0:
+            return None
+        power = math.ceil(math.log2(operand.largest * margin)) - _SCALED[op]
+        if op in ("rsqrt", "sqrt"):
+            power = 2 * math.ceil(power / 2)
+        if abs(power) < 2:
+            return None
+        params = {} if op == "reciprocal" else {"accuracy": None}
+        y = self.emit(op, self.times(x, 2.0**-power), **params)
+        match op:
+            case "reciprocal":
+                return self.times(y, 2.0**-power)
+            case "rsqrt":
+                return self.times(y, 2.0 ** -(power // 2))
+            case "sqrt":
+                return self.times(y, 2.0 ** (power // 2))
+        return self.add(y, power * math.log(2))
 
     def puma_exp(self, x: int) -> int:
         e = self.add(self.times(x, 1 / 32), 1.0)
@@ -196,13 +227,21 @@ class _Writer:
         if whole is not None and whole.bits <= _CLAMP + inner.bits:
             return self.polynomial(SHAPES[name], x, whole)
         shape, edge = SHAPES[name], inner.radius
-        stacked = self.emit("concatenate", x, self.emit("neg", x), dimension=0)
-        over = self.add(self.emit("max", stacked, self.number(edge)), -edge)
-        rows = self.builder.nodes[x].shape
-        right, left = (self.rows(over, k * rows[0], rows) for k in (0, 1))
+        right, left = self.beyond(x, edge)
         inside = self.add(self.emit("sub", x, right), left)
         middle = self.polynomial(shape, inside, inner)
         return self.add(middle, right) if shape.above else middle
+
+    def beyond(self, x: int, edge: float) -> tuple[int, int]:
+        """How far x lies above the edge, and how far below minus the edge."""
+        rows, bound = self.builder.nodes[x].shape, self.number(edge)
+        sides = (x, self.emit("neg", x))
+        if not rows:
+            right, left = (self.emit("max", side, bound) for side in sides)
+            return self.add(right, -edge), self.add(left, -edge)
+        stacked = self.emit("concatenate", *sides, dimension=0)  # one comparison
+        over = self.add(self.emit("max", stacked, bound), -edge)
+        return self.rows(over, 0, rows), self.rows(over, rows[0], rows)
 
     def rows(self, x: int, start: int, shape: tuple[int, ...]) -> int:
         return self.emit(

@@ -19,8 +19,8 @@ from ditto.compiler.passes.region import (
     LOW_FIXED,
     RegionWriter,
 )
-from ditto.compiler.passes.rings import Kind, regions
-from ditto.compiler.passes.types import Types, power_of_two
+from ditto.compiler.passes.rings import Kind, power_of_two, regions
+from ditto.compiler.passes.types import Types
 from ditto.compiler.plan import Input, Output, Plan, Region, Role, Step, Value
 from ditto.compiler.profile import Profile
 from ditto.errors import FixedPointRangeError
@@ -281,8 +281,15 @@ class Emitter:
         kind = self._type(i)
         retag = power_of_two(self.graph, i)
         if retag:
+            operand, exponent = retag
+            base = self._base.get(operand)
+            held = None if base is None else self._values[base].type
+            if held is not None and held.bits == HIGH_BITS and held != HIGH:
+                source, kind = self._base[operand], held.retag(exponent)
+            else:
+                source = self._low(operand)
             made = self._new(node.shape, kind, node.dtype)
-            return self._step("retag", [self._low(retag[0])], made, node.scope)
+            return self._step("retag", [source], made, node.scope)
         natural = FxpType(LOW_BITS, self.types.natural[i])
         frac = self.types.factor_frac[i]
         made = self._new(node.shape, natural, node.dtype)
@@ -326,10 +333,9 @@ class Emitter:
             for u, f in zip(node.inputs, fracs, strict=True)
         ]
         kind = self._type(i)
-        users = self._users[i]
-        only_high = users and all(self.kinds[u] == "high" for u in users)
-        if only_high and i not in self.graph.outputs and node.dtype == "float32":
-            kind = HIGH  # no truncation before an upcast: one recast does both
+        risen = self._rises(i)
+        if risen is not None and node.dtype == "float32":
+            kind = risen  # no truncation before an upcast: one recast does both
         made = self._new(node.shape, kind, node.dtype)
         rounds = self.profile.at(node.scope).rounds
         if node.op == "mul":
@@ -338,6 +344,20 @@ class Emitter:
         return self._step(
             "einsum", inputs, made, node.scope, rounds=rounds, subscripts=text
         )
+
+    def _rises(self, i: int) -> FxpType | None:
+        """The type in the high ring that all users of a product want, if they do."""
+        users, raised = self._users[i], 0
+        retag = power_of_two(self.graph, users[0]) if len(users) == 1 else None
+        if retag and self.kinds[users[0]] == "scale":
+            if users[0] in self.graph.outputs:
+                return None
+            raised = retag[1]
+            users = self._users[users[0]]
+        high = users and all(self.kinds[u] == "high" for u in users)
+        if not high or i in self.graph.outputs:
+            return None
+        return FxpType(HIGH_BITS, HIGH.frac + raised)
 
     # Regions
 

@@ -91,12 +91,21 @@ def soften_masks(graph: Graph, secret: list[bool]) -> Graph:
 
 
 def _into_softmax(graph: Graph) -> set[int]:
-    """Nodes x of which x - max(x) is taken."""
-    return {
+    """Nodes x of which x - max(x) is taken, and that serve nothing else."""
+    users = graph.users()
+    found = {
         graph.nodes[i].inputs[0]
         for i in range(len(graph.nodes))
         if less_its_maximum(graph, i)
     }
+
+    def only(x: int) -> bool:
+        return x not in graph.outputs and all(
+            graph.nodes[u].op == "reduce_max" or less_its_maximum(graph, u)
+            for u in users[x]
+        )
+
+    return {x for x in found if only(x)}
 
 
 def _broadcast(

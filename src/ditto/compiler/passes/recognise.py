@@ -17,8 +17,30 @@ import numpy as np
 from ditto.compiler.graph import Builder, Graph, rewrite
 from ditto.compiler.operations import ELEMENTWISE, evaluate
 
-_GRID = np.linspace(-7.0, 7.0, 225).astype(np.float32)
+_FAR = (-100.0, -30.0, -15.0, -9.0, 9.0, 15.0, 30.0, 100.0)
+_GRID = np.concatenate([np.linspace(-7.0, 7.0, 225), _FAR]).astype(np.float32)
 _TOLERANCE = 2e-5
+_BREAKS = frozenset(
+    [
+        "max",
+        "min",
+        "clamp",
+        "select_n",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "floor",
+        "ceil",
+        "round",
+        "sign",
+        "abs",
+        "rem",
+    ]
+)
+"""What may change a function far from where it is compared."""
 _TELLTALE = frozenset(("erf", "erfc", "tanh", "logistic", "exp"))
 _LARGEST_PIECE = 24
 
@@ -72,16 +94,21 @@ def _match(
     graph: Graph, end: int, known: dict[str, Any]
 ) -> tuple[str, int, set[int]] | None:
     """The function that ``end`` is of some earlier node, if we know it."""
+    if graph.nodes[end].op in _BREAKS or graph.nodes[end].dtype != "float32":
+        return None
     piece, sources = {end}, set(_operands(graph, end))
     while len(piece) <= _LARGEST_PIECE:
         if len(sources) == 1 and _tells(graph, piece):
             (source,) = sources
             values = _evaluate(graph, sorted(piece), source)
             for name, expected in known.items():
-                if values is not None and np.abs(values - expected).max() < _TOLERANCE:
+                if values is None:
+                    continue
+                error = np.abs(values - expected) / np.maximum(np.abs(expected), 1)
+                if error.max() < _TOLERANCE:
                     return name, source, piece
         latest = max(sources, default=-1)
-        if latest < 0 or graph.nodes[latest].op not in ELEMENTWISE:
+        if latest < 0 or graph.nodes[latest].op not in ELEMENTWISE - _BREAKS:
             return None
         if graph.nodes[latest].shape != graph.nodes[end].shape:
             return None
@@ -99,6 +126,8 @@ def _operands(graph: Graph, i: int) -> list[int]:
 
 
 def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Any:
+    if graph.nodes[source].dtype != "float32":
+        return None
     values: dict[int, Any] = {source: jnp.asarray(_GRID)}
     for i in piece:
         node = graph.nodes[i]
@@ -109,6 +138,8 @@ def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Any:
                     return None
                 values[u] = jnp.asarray(number, graph.nodes[u].dtype)
         operands = [values[u] for u in node.inputs]
+        if node.dtype != "float32":
+            return None
         values[i] = evaluate(node.op, node.params, operands)
     result = np.asarray(values[piece[-1]])
     return result if result.shape == _GRID.shape else None
@@ -139,8 +170,11 @@ def _lookup(graph: Graph, i: int, secret: list[bool]) -> tuple[int, int] | None:
         )
         ids = _index_input(graph, start)
         if whole_rows and first_axis and ids is not None and secret[ids]:
-            last = len(node.shape) - len(shape[1:])
-            if list(numbers["offset_dims"]) == list(range(last, len(node.shape))):
+            held = graph.nodes[ids].shape
+            in_order = graph.nodes[start].shape == (*held, 1)
+            last = [*range(len(held), len(node.shape))]
+            rows_last = list(numbers["offset_dims"]) == last
+            if in_order and rows_last and node.shape == (*held, *shape[1:]):
                 return ids, shape[0]
     if node.op == "convert_element_type" and node.dtype == "float32":
         equal = graph.nodes[node.inputs[0]]
@@ -165,10 +199,22 @@ def _index_input(graph: Graph, i: int) -> int | None:
             return i if node.dtype == "int32" else None
         if node.op in _MOVES:
             i = node.inputs[0]
-        elif node.op == "select_n":  # where(i < 0, i + n, i)
+        elif node.op == "select_n" and _wraps_around(graph, i):
             i = node.inputs[1]
         else:
             return None
+
+
+def _wraps_around(graph: Graph, i: int) -> bool:
+    """Whether a node is where(j < 0, j + n, j), as indexing in JAX writes it."""
+    negative, plain, moved = graph.nodes[i].inputs
+    below, sum_ = graph.nodes[negative], graph.nodes[moved]
+    return (
+        (below.op, sum_.op) == ("lt", "add")
+        and below.inputs[0] == sum_.inputs[0] == plain
+        and graph.uniform(below.inputs[1]) == 0
+        and graph.uniform(sum_.inputs[1]) is not None
+    )
 
 
 def _look_up(

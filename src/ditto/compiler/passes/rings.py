@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Graph
 from ditto.compiler.operations import LINEAR_SHAPE
@@ -39,6 +41,11 @@ LOW = frozenset(
         "reduce_or",
     ]
 )
+_MAX_SPREAD = 8.0
+"""log2 of the largest over the smallest public factor that one frac can serve."""
+_BEFORE = frozenset(("mul", "add", "sub"))
+"""Steps by public numbers that join the high function they lead to: their operand is
+then truncated once, on its way up."""
 _MIN_PRECISION = 5.0
 """Significant bits below which a product moves to the high ring."""
 
@@ -71,14 +78,46 @@ def assign_rings(graph: Graph, known: list[Range], secret: list[bool]) -> list[K
             magnitude = sum(math.log2(known[u].rms) for u in node.inputs)
             if (finest + magnitude) / 2 < _MIN_PRECISION:
                 kinds[i] = "high"
+        if kinds[i] == "scale" and _spread(graph, i) > _MAX_SPREAD:
+            kinds[i] = "high"
     users = graph.users()
     for i in range(len(graph.nodes) - 1, -1, -1):
         if kinds[i] in ("linear", "scale", "product") and users[i]:
             above = all(kinds[u] == "high" for u in users[i])
-            operands = [u for u in graph.nodes[i].inputs if secret[u]]
-            if above and all(kinds[u] == "high" for u in operands):
+            operands = {u for u in graph.nodes[i].inputs if secret[u]}
+            between = all(kinds[u] == "high" for u in operands)
+            before = graph.nodes[i].op in _BEFORE and len(operands) == 1
+            if above and (between or (before and power_of_two(graph, i) is None)):
                 kinds[i] = "high"
     return kinds
+
+
+def power_of_two(graph: Graph, i: int) -> tuple[int, int] | None:
+    """For a product with a public power of two: the operand and the exponent."""
+    node = graph.nodes[i]
+    if node.op != "mul" or node.dtype != "float32":
+        return None
+    for k in (0, 1):
+        factor = graph.uniform(node.inputs[k])
+        other = node.inputs[1 - k]
+        if factor and factor > 0 and graph.nodes[other].shape == node.shape:
+            mantissa, exponent = math.frexp(factor)
+            if mantissa == 0.5:
+                return other, exponent - 1
+    return None
+
+
+def _spread(graph: Graph, i: int) -> float:
+    """log2 of the largest over the smallest public factor, if they are known."""
+    node = graph.nodes[i]
+    if node.op == "combine" or node.dtype != "float32":
+        return 0.0
+    for u in node.inputs:
+        values = graph.constant(u)
+        if values is not None:
+            sizes = np.abs(values[values != 0].astype(np.float64))
+            return float(np.log2(sizes.max() / sizes.min())) if sizes.size else 0.0
+    return 0.0
 
 
 def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
@@ -87,6 +126,8 @@ def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
         return "public"
     if is_given(graph, i):
         return "input"
+    if node.dtype == "bool":
+        return "low"
     hidden = [secret[u] for u in node.inputs]
     whole = graph.nodes[node.inputs[0]].dtype
     kind: Kind = "high"

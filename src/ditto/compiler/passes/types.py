@@ -23,7 +23,7 @@ import numpy as np
 
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Graph
-from ditto.compiler.passes.rings import Kind
+from ditto.compiler.passes.rings import Kind, power_of_two
 from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import FxpType
 
@@ -58,21 +58,6 @@ class Types:
     """For scales: the frac of the public factor."""
     natural: dict[int, int]
     """For products and scales: the frac before a recast."""
-
-
-def power_of_two(graph: Graph, i: int) -> tuple[int, int] | None:
-    """For a product with a public power of two: the operand and the exponent."""
-    node = graph.nodes[i]
-    if node.op != "mul" or node.dtype != "float32":
-        return None
-    for k in (0, 1):
-        factor = graph.uniform(node.inputs[k])
-        other = node.inputs[1 - k]
-        if factor and factor > 0 and graph.nodes[other].shape == node.shape:
-            mantissa, exponent = math.frexp(factor)
-            if mantissa == 0.5:
-                return other, exponent - 1
-    return None
 
 
 def assign_types(
