@@ -189,14 +189,9 @@ class _Machine:
         return [np.asarray(result)]
 
     def _embed(self, call: Call) -> list[Held]:
-        kind = _type(call.outs[0])
-        integers = encode(call.operands[0], kind, name="public value").reshape(
-            call.outs[0].shape
-        )
-        zeros = np.zeros_like(integers)
-        first = integers if self.rank == Rank.P0 else zeros
-        second = integers if self.rank == Rank.P2 else zeros
-        return [Shared(first, second, kind)]
+        out = call.outs[0]
+        values = np.asarray(call.operands[0]).reshape(out.shape)
+        return [self._trivial(values, _type(out))]
 
     # Linear steps: no message
 
@@ -216,13 +211,14 @@ class _Machine:
         ]
 
     def _trivial(self, values: Any, kind: FxpType) -> Shared:
-        integers = encode(values, kind, name="public summand")
-        zeros = np.zeros_like(integers)
-        return Shared(
-            integers if self.rank == Rank.P0 else zeros,
-            integers if self.rank == Rank.P2 else zeros,
-            kind,
-        )
+        """Shares of public numbers: share 0 is the number, the others are nothing."""
+        integers = encode(values, kind, name="public value")
+        return Shared(*self._as_share_0(integers), kind)
+
+    def _as_share_0(self, words: Words) -> tuple[Words, Words]:
+        nothing = np.zeros_like(words)
+        first = words if self.rank == Rank.P0 else nothing
+        return first, words if self.rank == Rank.P2 else nothing
 
     def _neg(self, call: Call) -> list[Held]:
         return [negate(call.operands[0])]
@@ -343,17 +339,11 @@ class _Machine:
                 return result
             if isinstance(result, Public):
                 bits = pack_bits(result.integers.astype(np.bool_))
-                none = np.zeros_like(bits)
-                first = bits if self.rank == Rank.P0 else none
-                second = bits if self.rank == Rank.P2 else none
-                return SharedBits(first, second, out.shape)
+                return SharedBits(*self._as_share_0(bits), out.shape)
         elif isinstance(result, Shared):
             return Shared(result.first, result.second, _type(out))
         elif isinstance(result, Public):
-            zeros = np.zeros_like(result.integers)
-            first = result.integers if self.rank == Rank.P0 else zeros
-            second = result.integers if self.rank == Rank.P2 else zeros
-            return Shared(first, second, _type(out))
+            return Shared(*self._as_share_0(result.integers), _type(out))
         raise EngineError(
             f"SPU left {type(result).__name__} in scope {step.scope!r} where the plan "
             f"has {out}.",

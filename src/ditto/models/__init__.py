@@ -1,6 +1,6 @@
 """Transformers in plain JAX, from Hugging Face folders.
 
-In topological order: checkpoint, layers, bert, gpt2, registry.
+In topological order: checkpoint, layers, parameters, bert, gpt2, registry.
 """
 
 from ditto.models.checkpoint import Checkpoint, read_checkpoint, write_checkpoint

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ditto.errors import CheckpointError
 from ditto.models.checkpoint import Tensors
 from ditto.models.layers import ACTIVATIONS, Params, attention, dense, layer_norm
+from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
 
 Family = Literal["bert", "roberta", "distilbert"]
 Head = Literal["classify", "tag", "fill", "pooled", "mean"]
@@ -218,9 +218,9 @@ _HEAD_NAMES: dict[tuple[str, str], dict[str, str]] = {
 }
 
 
-def key_map(config: BertConfig, head: Head, base: str) -> dict[tuple[Any, ...], str]:
+def key_map(config: BertConfig, head: Head, base: str) -> KeyMap:
     """For every parameter, by its path, the name Hugging Face gives it."""
-    keys: dict[tuple[Any, ...], str] = {}
+    keys: KeyMap = {}
     inside = "embeddings"
     keys["embeddings", "word"] = f"{base}{inside}.word_embeddings.weight"
     keys["embeddings", "position"] = f"{base}{inside}.position_embeddings.weight"
@@ -247,46 +247,31 @@ def key_map(config: BertConfig, head: Head, base: str) -> dict[tuple[Any, ...], 
     return keys
 
 
-def _dense(keys: dict[tuple[Any, ...], str], path: tuple[Any, ...], key: str) -> None:
+def _dense(keys: KeyMap, path: Path, key: str) -> None:
     keys[(*path, "w")] = f"{key}.weight"
     keys[(*path, "b")] = f"{key}.bias"
 
 
-def _norm(keys: dict[tuple[Any, ...], str], path: tuple[Any, ...], key: str) -> None:
+def _norm(keys: KeyMap, path: Path, key: str) -> None:
     keys[(*path, "gamma")] = f"{key}.weight"
     keys[(*path, "beta")] = f"{key}.bias"
 
 
 def load_params(config: BertConfig, head: Head, tensors: Mapping[str, Any]) -> Params:
-    """Parameters from the tensors of a checkpoint; linear maps as (in, out)."""
+    """Parameters from the tensors of a checkpoint."""
     base = f"{config.family}."
     if not any(name.startswith(base) for name in tensors):
         base = ""
-    params: Params = {"layers": [{} for _ in range(config.layers)]}
-    for path, key in key_map(config, head, base).items():
-        if key not in tensors:
-            raise CheckpointError(
-                f"The checkpoint has no {key!r}, which a {config.family} model with "
-                f"head {head!r} needs."
-            )
-        place: Any = params
-        for step in path[:-1]:
-            place = (
-                place[step] if isinstance(place, list) else place.setdefault(step, {})
-            )
-        array = np.asarray(tensors[key])
-        place[path[-1]] = array.T if path[-1] == "w" else array
-    return params
+    keys = key_map(config, head, base)
+    what = f"a {config.family} model with head {head!r}"
+    return to_tree(keys, tensors, _turned, layers=config.layers, what=what)
 
 
 def save_params(config: BertConfig, head: Head, params: Params) -> Tensors:
     """The inverse of ``load_params``, with the family's prefix."""
-    tensors: Tensors = {}
     base = "" if head in ("mean", "pooled") else f"{config.family}."
-    for path, key in key_map(config, head, base).items():
-        place: Any = params
-        for step in path:
-            place = place[step]
-        array = np.asarray(place)
-        tensors[key] = array.T if path[-1] == "w" else array
-    return tensors
+    return to_tensors(key_map(config, head, base), params, _turned)
+
+
+def _turned(path: Path) -> bool:
+    return bool(path[-1] == "w")

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ditto.errors import CheckpointError
 from ditto.models.checkpoint import Tensors
 from ditto.models.layers import ACTIVATIONS, Params, attention, dense, layer_norm
+from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
 
 Head = Literal["generate", "classify"]
 
@@ -133,9 +133,9 @@ _LAYER = {
 }
 
 
-def key_map(config: Gpt2Config, head: Head, base: str) -> dict[tuple[Any, ...], str]:
+def key_map(config: Gpt2Config, head: Head, base: str) -> KeyMap:
     """For every parameter, by its path, the name Hugging Face gives it."""
-    keys: dict[tuple[Any, ...], str] = {
+    keys: KeyMap = {
         ("embeddings", "word"): f"{base}wte.weight",
         ("embeddings", "position"): f"{base}wpe.weight",
         ("last_norm", "gamma"): f"{base}ln_f.weight",
@@ -152,31 +152,18 @@ def key_map(config: Gpt2Config, head: Head, base: str) -> dict[tuple[Any, ...], 
 
 
 def load_params(config: Gpt2Config, head: Head, tensors: Mapping[str, Any]) -> Params:
-    """Parameters from the tensors of a checkpoint; its linear maps are (in, out)."""
+    """Parameters from the tensors of a checkpoint."""
     base = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""
-    params: Params = {"layers": [{} for _ in range(config.layers)]}
-    for path, key in key_map(config, head, base).items():
-        if key not in tensors:
-            raise CheckpointError(
-                f"The checkpoint has no {key!r}, which GPT-2 with head {head!r} needs."
-            )
-        place: Any = params
-        for step in path[:-1]:
-            place = (
-                place[step] if isinstance(place, list) else place.setdefault(step, {})
-            )
-        array = np.asarray(tensors[key])
-        place[path[-1]] = array.T if path == ("score", "w") else array
-    return params
+    keys = key_map(config, head, base)
+    what = f"GPT-2 with head {head!r}"
+    return to_tree(keys, tensors, _turned, layers=config.layers, what=what)
 
 
 def save_params(config: Gpt2Config, head: Head, params: Params) -> Tensors:
     """The inverse of ``load_params``."""
-    tensors: Tensors = {}
-    for path, key in key_map(config, head, "transformer.").items():
-        place: Any = params
-        for step in path:
-            place = place[step]
-        array = np.asarray(place)
-        tensors[key] = array.T if path == ("score", "w") else array
-    return tensors
+    return to_tensors(key_map(config, head, "transformer."), params, _turned)
+
+
+def _turned(path: Path) -> bool:
+    """GPT-2 publishes its linear maps as (in, out), all but the classifier."""
+    return path == ("score", "w")

@@ -428,12 +428,14 @@ def _without_waste(plan: Plan) -> Plan:
     alive |= {v for given in plan.inputs for v in given.forms}
     place = {v: k for k, v in enumerate(sorted(alive))}
     used = sorted({s.params["index"] for s in steps if s.op == "constant"})
-    index = {old: new for new, old in enumerate(used)}
+    run = sorted({s.params["region"] for s in steps if s.op == "region"})
 
     def moved(step: Step) -> Step:
         params = step.params
         if step.op == "constant":
-            params = {"index": index[params["index"]]}
+            params = {"index": used.index(params["index"])}
+        if step.op == "region":
+            params = {"region": run.index(params["region"])}
         inputs, outputs = (
             tuple(place[v] for v in side) for side in (step.inputs, step.outputs)
         )
@@ -447,6 +449,7 @@ def _without_waste(plan: Plan) -> Plan:
         ),
         values=tuple(plan.values[v] for v in sorted(alive)),
         constants=tuple(plan.constants[k] for k in used),
+        regions=tuple(plan.regions[k] for k in run),
         steps=tuple(moved(step) for step in steps),
         outputs=tuple(replace(o, value=place[o.value]) for o in plan.outputs),
     )
