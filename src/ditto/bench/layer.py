@@ -13,13 +13,19 @@ import numpy as np
 from ditto.compiler import Plan, Profile, compile, find_profile  # noqa: A004
 from ditto.compiler.execute import execute, prepare
 from ditto.compiler.explain import describe
-from ditto.compiler.local import deal_arguments, held_arguments, opened
+from ditto.compiler.local import (
+    deal_arguments,
+    held_arguments,
+    opened,
+    step_costs,
+)
 from ditto.engine import LinkedSession, ProcessTrio, Session
 from ditto.engine.frames import Arrays, Json
+from ditto.models.layers import Params, layer_norm
 from ditto.protocols import reveal_to_client
 from ditto.sharing import Shared
 
-Params = dict[str, Any]
+_EPS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,6 @@ def encoder_layer(
 ) -> Callable[[Params, jax.Array], jax.Array]:
     """The layer as one writes it in JAX."""
 
-    def norm(p: Params, x: jax.Array) -> jax.Array:
-        centred = x - x.mean(-1, keepdims=True)
-        variance = (centred * centred).mean(-1, keepdims=True)
-        normed: jax.Array = centred * jax.lax.rsqrt(variance + 1e-5)
-        return jnp.asarray(normed * p["gamma"] + p["beta"])
-
     def heads(x: jax.Array) -> jax.Array:
         return x.reshape(shape.tokens, shape.heads, -1).transpose(1, 0, 2)
 
@@ -82,11 +82,11 @@ def encoder_layer(
             joined = mixed.transpose(1, 0, 2).reshape(shape.tokens, shape.width)
             attended = joined @ p["output"]
         with jax.named_scope("attention_norm"):
-            x = norm(p["attention_norm"], x + attended)
+            x = layer_norm(p["attention_norm"], x + attended, _EPS)
         with jax.named_scope("feed_forward"):
             fed = gelu(x @ p["up"]) @ p["down"]
         with jax.named_scope("output_norm"):
-            return norm(p["output_norm"], x + fed)
+            return layer_norm(p["output_norm"], x + fed, _EPS)
 
     return layer
 
@@ -134,7 +134,6 @@ def bench_layer(
                 layer, (params, x), profile=profile, calibration=samples, weights=(0,)
             )
             keep(name, plan)
-            prepare(plan)
             progress(f"{name}: three parties compute")
             data = {"plan": np.frombuffer(plan.to_bytes(), np.uint8)}
             shares = [{**data, **s} for s in deal_arguments(plan, (params, x))]
@@ -150,16 +149,15 @@ def bench_layer(
 
 
 def _result(plan: Plan, replies: list[Json], error: Any) -> dict[str, Any]:
-    parties = zip(*(reply["steps"] for reply in replies), strict=True)
     steps = [
         {
             "step": describe(plan, step),
-            "scope": step.scope,
-            "bytes": sum(s[0] for s in spent),
-            "rounds": max(s[1] for s in spent),
-            "seconds": max(s[2] for s in spent),
+            "scope": cost.scope,
+            "bytes": cost.bytes,
+            "rounds": cost.rounds,
+            "seconds": cost.seconds,
         }
-        for step, spent in zip(plan.steps, parties, strict=True)
+        for step, cost in zip(plan.steps, step_costs(plan, replies), strict=True)
     ]
     runs = zip(*(reply["seconds"] for reply in replies), strict=True)
     return {

@@ -1,12 +1,10 @@
 """What every step of a plan will cost: exactly for native steps, closely for SPU's."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ditto.compiler.execute import prepare
 from ditto.compiler.plan import Plan, Step
 from ditto.compiler.spu_cost import region_cost
-from ditto.engine import Region as Compiled
 from ditto.protocols import FREE, Cost, product_cost, product_type, recast_cost
 from ditto.protocols.paper import downcast_paper_cost, upcast_paper_cost
 
@@ -22,10 +20,9 @@ class Predicted:
     """SPU operations that the cost table does not know, and that are not counted."""
 
 
-def predict(plan: Plan, regions: Sequence[Compiled] | None = None) -> list[Predicted]:
+def predict(plan: Plan) -> list[Predicted]:
     """The cost of every step, in order."""
-    compiled = prepare(plan) if regions is None else regions
-    priced = [region_cost(region) for region in compiled]
+    priced = [region_cost(region) for region in prepare(plan)]
     found = []
     for step in plan.steps:
         if step.op == "region":

@@ -1,7 +1,7 @@
 """A party runs a plan: native steps and SPU regions, in order."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -12,7 +12,7 @@ import numpy as np
 from ditto.compiler.graph import abstract, run
 from ditto.compiler.operations import evaluate
 from ditto.compiler.plan import Plan, Region, Step, Value
-from ditto.engine import Public, Runtimes, Session, compile_region
+from ditto.engine import FXP_FRAC, Public, Runtimes, Session, compile_region
 from ditto.engine import Region as Compiled
 from ditto.errors import EngineError
 from ditto.fixedpoint import FxpType, Words, encode
@@ -47,23 +47,12 @@ class Spent:
 
 def prepare(plan: Plan) -> list[Compiled]:
     """The plan's regions, compiled; each distinct one once in this process."""
-    scopes = {
-        step.params["region"]: step.scope
-        for step in reversed(plan.steps)
-        if step.op == "region"
-    }
-    return [
-        compile_plan_region(_Hashed(region, region_publics(plan, i)), scopes[i])
-        for i, region in enumerate(plan.regions)
-    ]
-
-
-def region_publics(plan: Plan, index: int) -> tuple[bool, ...]:
-    """For each input of a region, whether it is public."""
-    step = next(
-        s for s in plan.steps if s.op == "region" and s.params["region"] == index
-    )
-    return tuple(plan.values[v].kind == "public" for v in step.inputs)
+    first = {s.params["region"]: s for s in reversed(plan.steps) if s.op == "region"}
+    compiled = []
+    for i, region in enumerate(plan.regions):
+        public = tuple(plan.values[v].kind == "public" for v in first[i].inputs)
+        compiled.append(compile_plan_region(_Hashed(region, public), first[i].scope))
+    return compiled
 
 
 class _Hashed:
@@ -106,14 +95,13 @@ def execute(
     *,
     regions: Sequence[Compiled] | None = None,
     runtimes: Runtimes | None = None,
-    on_step: Callable[[int, Step], None] | None = None,
 ) -> tuple[list[Held], list[Spent]]:
     """Run the plan on what this party holds of its inputs, by value.
 
     Returns what it then holds of the outputs, and what every step cost.
     """
     machine = _Machine(plan, session, regions or prepare(plan), runtimes)
-    return machine.run(dict(given), on_step)
+    return machine.run(dict(given))
 
 
 @dataclass(frozen=True)
@@ -137,15 +125,11 @@ class _Machine:
         self.party, self.rank = session.party, session.party.rank
         self._runtimes = runtimes
 
-    def run(
-        self, held: dict[int, Held], on_step: Callable[[int, Step], None] | None
-    ) -> tuple[list[Held], list[Spent]]:
+    def run(self, held: dict[int, Held]) -> tuple[list[Held], list[Spent]]:
         spent, dying = [], self.plan.last_uses()
         if self.plan.regions and self._runtimes is None:
             self._runtimes = self.session.runtimes  # opening them is no step's cost
         for i, step in enumerate(self.plan.steps):
-            if on_step:
-                on_step(i, step)
             started, before = time.perf_counter(), self._sent()
             self._restart_clocks()
             operands = [held[v] for v in step.inputs]
@@ -191,16 +175,16 @@ class _Machine:
     def _embed(self, call: Call) -> list[Held]:
         out = call.outs[0]
         values = np.asarray(call.operands[0]).reshape(out.shape)
-        return [self._trivial(values, _type(out))]
+        return [self._trivial(values, out.fxp)]
 
     # Linear steps: no message
 
     def _add(self, call: Call) -> list[Held]:
-        x, y = self._aligned(call.operands, _type(call.outs[0]))
+        x, y = self._aligned(call.operands, call.outs[0].fxp)
         return [add(x, y)]
 
     def _sub(self, call: Call) -> list[Held]:
-        x, y = self._aligned(call.operands, _type(call.outs[0]))
+        x, y = self._aligned(call.operands, call.outs[0].fxp)
         return [subtract(x, y)]
 
     def _aligned(self, operands: list[Held], kind: FxpType) -> list[Shared]:
@@ -226,21 +210,21 @@ class _Machine:
     def _select(self, call: Call) -> list[Held]:
         which, *cases = call.operands
         out = call.outs[0]
-        shares = self._aligned(cases, _type(out))
+        shares = self._aligned(cases, out.fxp)
         choices = np.asarray(which).astype(np.int64)
 
         def choose(side: str) -> Words:
             parts = [np.broadcast_to(getattr(s, side), out.shape) for s in shares]
             return np.choose(np.broadcast_to(choices, out.shape), parts)
 
-        return [Shared(choose("first"), choose("second"), _type(out))]
+        return [Shared(choose("first"), choose("second"), out.fxp)]
 
     def _retag(self, call: Call) -> list[Held]:
         x = call.operands[0]
-        return [Shared(x.first, x.second, _type(call.outs[0]))]
+        return [Shared(x.first, x.second, call.outs[0].fxp)]
 
     def _local(self, call: Call) -> list[Held]:
-        kind = _type(call.outs[0])
+        kind = call.outs[0].fxp
         given = [
             lift(x, frac=kind.frac) if isinstance(x, Shared) else x
             for x in call.operands
@@ -261,10 +245,10 @@ class _Machine:
             return np.asarray(np.multiply(share, integers))
 
         scaled = x.map(times)
-        return [Shared(scaled.first, scaled.second, _type(call.outs[0]))]
+        return [Shared(scaled.first, scaled.second, call.outs[0].fxp)]
 
     def _contract(self, call: Call) -> list[Held]:
-        kind, text = _type(call.outs[0]), call.step.params["subscripts"]
+        kind, text = call.outs[0].fxp, call.step.params["subscripts"]
         secret_first = isinstance(call.operands[0], Shared)
         x, factor = _secret_first(call.operands)
         integers = self._factor(factor, call.step.params["frac"])
@@ -279,7 +263,7 @@ class _Machine:
         return encode(values, FxpType(32, frac), name="public factor")
 
     def _combine(self, call: Call) -> list[Held]:
-        kind = _type(call.outs[0])
+        kind = call.outs[0].fxp
         weights = [kind.ring.scalar(c) for c in call.step.params["coefficients"]]
 
         def total(side: str, holds_bias: bool) -> Words:
@@ -295,7 +279,7 @@ class _Machine:
     # Steps that talk
 
     def _recast(self, call: Call) -> list[Held]:
-        x, kind = call.operands[0], _type(call.outs[0])
+        x, kind = call.operands[0], call.outs[0].fxp
         if call.step.params["casts"] == "paper":
             cast_up = kind.bits > x.type.bits
             protocol = upcast_paper if cast_up else downcast_paper
@@ -341,9 +325,9 @@ class _Machine:
                 bits = pack_bits(result.integers.astype(np.bool_))
                 return SharedBits(*self._as_share_0(bits), out.shape)
         elif isinstance(result, Shared):
-            return Shared(result.first, result.second, _type(out))
+            return Shared(result.first, result.second, out.fxp)
         elif isinstance(result, Public):
-            return Shared(*self._as_share_0(result.integers), _type(out))
+            return Shared(*self._as_share_0(result.integers), out.fxp)
         raise EngineError(
             f"SPU left {type(result).__name__} in scope {step.scope!r} where the plan "
             f"has {out}.",
@@ -393,7 +377,7 @@ def _public_for(values: Any, bits: int) -> Any:
         integers = values.astype(f"uint{bits}")
         return Public(integers, FxpType(bits, 0))
     real = values.dtype.kind == "f"
-    kind = FxpType(bits, (18 if bits == 64 else 8) if real else 0)
+    kind = FxpType(bits, FXP_FRAC[64 if bits == 64 else 32] if real else 0)
     return Public(encode(values, kind, name="public value"), kind)
 
 
@@ -404,9 +388,3 @@ def _secret_first(operands: list[Held]) -> tuple[Shared, Any]:
 
 def _target(x: Shared, y: Shared, out: Value) -> FxpType | None:
     return None if product_type(x.type, y.type) == out.type else out.type
-
-
-def _type(value: Value) -> FxpType:
-    if value.type is None:
-        raise TypeError("A shared value has a type.")
-    return value.type

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ditto.compiler.cost import Predicted, predict
 from ditto.compiler.plan import Plan, Step
+from ditto.protocols import product_type
 
 
 @dataclass(frozen=True)
@@ -21,18 +22,12 @@ class Line:
     types: str
     predicted: Predicted
 
-    @property
-    def ring(self) -> str:
-        """Where it is computed."""
-        return self.types.rsplit("→", 1)[-1].strip().split(".")[0]
-
 
 def lines(plan: Plan, *, free: bool = False) -> list[Line]:
     """The steps; those that send nothing only if ``free``."""
-    costs = predict(plan)
     return [
         Line(i, step.scope, describe(plan, step), signature(plan, step), cost)
-        for i, (step, cost) in enumerate(zip(plan.steps, costs, strict=True))
+        for i, (step, cost) in enumerate(zip(plan.steps, predict(plan), strict=True))
         if free or cost.bytes
     ]
 
@@ -54,9 +49,8 @@ def describe(plan: Plan, step: Step) -> str:
 
 def fused(plan: Plan, step: Step) -> bool:
     """Whether a product has a recast in it."""
-    fracs = [t.frac for v in step.inputs if (t := plan.values[v].type)]
-    out = plan.values[step.outputs[0]].type
-    return out is not None and (out.bits != 32 or out.frac != sum(fracs))
+    a, b = (t for v in step.inputs if (t := plan.values[v].type))
+    return plan.values[step.outputs[0]].type != product_type(a, b)
 
 
 def signature(plan: Plan, step: Step) -> str:
@@ -77,8 +71,11 @@ def explain(plan: Plan, *, free: bool = False) -> str:
         table.add_column(heading, overflow="fold")
     for heading in ("MB", "rounds"):
         table.add_column(heading, justify="right", no_wrap=True)
-    shown = lines(plan, free=free)
-    for line in shown:
+    every = lines(plan, free=True)
+    everything = [line.predicted for line in every]
+    for line in every:
+        if not (free or line.predicted.bytes):
+            continue
         table.add_row(
             str(line.index),
             line.scope,
@@ -87,7 +84,6 @@ def explain(plan: Plan, *, free: bool = False) -> str:
             f"{line.predicted.bytes / 1e6:.3f}",
             f"{line.predicted.rounds:g}",
         )
-    everything = predict(plan)
     table.add_section()
     table.add_row(
         "",

@@ -240,16 +240,9 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
 Settle = Callable[[Node, Any], Any]
 
 
-def run(
-    graph: Graph,
-    arguments: Sequence[Any],
-    *,
-    real: Any = np.float32,
-    settle: Settle | None = None,
-) -> list[Any]:
+def run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     """Evaluate the graph on plain arrays; see ``walk``."""
-    kept = walk(graph, arguments, keep=graph.outputs, real=real, settle=settle)
-    values: dict[int, Any] = dict(kept)
+    values: dict[int, Any] = dict(walk(graph, arguments, keep=graph.outputs))
     return [values[i] for i in graph.outputs]
 
 

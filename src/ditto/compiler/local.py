@@ -165,8 +165,14 @@ def _run(plan: Plan, shares: list[Arrays], trio: Trio) -> Run:
     else:
         data = np.frombuffer(plan.to_bytes(), np.uint8)
         replies = trio.call(run_plan, arrays=[{"plan": data, **s} for s in shares])
-    spent = zip(*(reply["steps"] for reply, _ in replies), strict=True)
-    steps = tuple(
+    steps = step_costs(plan, [reply for reply, _ in replies])
+    return Run(opened(plan, [arrays for _, arrays in replies]), steps)
+
+
+def step_costs(plan: Plan, replies: Sequence[Json]) -> tuple[StepCost, ...]:
+    """What every step cost the three parties, from what each counted."""
+    spent = zip(*(reply["steps"] for reply in replies), strict=True)
+    return tuple(
         StepCost(
             step.op,
             step.scope,
@@ -176,7 +182,6 @@ def _run(plan: Plan, shares: list[Arrays], trio: Trio) -> Run:
         )
         for step, parties in zip(plan.steps, spent, strict=True)
     )
-    return Run(opened(plan, [arrays for _, arrays in replies]), steps)
 
 
 def opened(plan: Plan, replies: Sequence[Arrays]) -> Any:

@@ -39,6 +39,9 @@ LINEAR_SHAPE = frozenset(
 )
 """Move or add elements: a party does them on its shares alone."""
 
+MOVES = frozenset(("broadcast_in_dim", "reshape", "squeeze", "expand_dims"))
+"""Those that only change the shape around the elements, or repeat them."""
+
 ELEMENTWISE = frozenset(
     [
         "abs",

@@ -56,6 +56,13 @@ class Value:
         """Elements."""
         return int(np.prod(self.shape))
 
+    @property
+    def fxp(self) -> FxpType:
+        """The type of a value that is known to be shared."""
+        if self.type is None:
+            raise TypeError("A shared value has a type.")
+        return self.type
+
     def __str__(self) -> str:
         kind = str(self.type) if self.type else f"{self.kind} {self.dtype}"
         return f"{kind}[{'x'.join(str(n) for n in self.shape)}]"
@@ -129,10 +136,6 @@ class Plan:
     result: Any
     """How the results are arranged: nested lists and dicts of indices."""
 
-    def value(self, i: int) -> Value:
-        """Value i."""
-        return self.values[i]
-
     def last_uses(self) -> list[list[int]]:
         """For each step, the values that nobody needs after it."""
         kept = {output.value for output in self.outputs}
@@ -145,11 +148,6 @@ class Plan:
             if v not in kept:
                 found[i].append(v)
         return found
-
-    @property
-    def scopes(self) -> list[str]:
-        """Every scope, in order of appearance."""
-        return list(dict.fromkeys(step.scope for step in self.steps))
 
     def arrange(self, results: list[Any]) -> Any:
         """Flat results as the function returns them."""

@@ -222,18 +222,18 @@ class Machine:
         return x * 2.0 ** (kind.frac - held.type.frac)
 
     def _embed(self, call: Call) -> Any:
-        return self._at(call.xs[0], call.kinds[0], _type(call.out))
+        return self._at(call.xs[0], call.kinds[0], call.out.fxp)
 
     def _add(self, call: Call) -> Any:
         a, b = (
-            self._at(x, k, _type(call.out))
+            self._at(x, k, call.out.fxp)
             for x, k in zip(call.xs, call.kinds, strict=True)
         )
         return a + b
 
     def _sub(self, call: Call) -> Any:
         a, b = (
-            self._at(x, k, _type(call.out))
+            self._at(x, k, call.out.fxp)
             for x, k in zip(call.xs, call.kinds, strict=True)
         )
         return a - b
@@ -244,7 +244,7 @@ class Machine:
     def _select(self, call: Call) -> Any:
         which, *cases = call.xs
         moved = [
-            jnp.broadcast_to(self._at(x, k, _type(call.out)), call.out.shape)
+            jnp.broadcast_to(self._at(x, k, call.out.fxp), call.out.shape)
             for x, k in zip(cases, call.kinds[1:], strict=True)
         ]
         chosen = jnp.broadcast_to(jnp.asarray(which, jnp.int32), call.out.shape)
@@ -255,7 +255,7 @@ class Machine:
 
     def _local(self, call: Call) -> Any:
         moved = [
-            x if k.type is None else self._at(x, k, _type(call.out))
+            x if k.type is None else self._at(x, k, call.out.fxp)
             for x, k in zip(call.xs, call.kinds, strict=True)
         ]
         return evaluate(
@@ -284,7 +284,7 @@ class Machine:
         return sum(float(c) * x for c, x in terms) + float(call.step.params["bias"])
 
     def _recast(self, call: Call) -> Any:
-        source, target = _type(call.kinds[0]), _type(call.out)
+        source, target = call.kinds[0].fxp, call.out.fxp
         if call.step.params["casts"] == "paper" and target.bits < source.bits:
             return jnp.floor(call.xs[0] * 2.0 ** (target.frac - source.frac)) - 1
         return self._convert(call.index, call.xs[0], source, target)
@@ -297,9 +297,9 @@ class Machine:
         return self._product(call.index, z, call.kinds, call.out)
 
     def _product(self, i: int, z: Any, kinds: Any, out: Value) -> Any:
-        source = product_type(*(_type(k) for k in kinds))
+        source = product_type(*(k.fxp for k in kinds))
         self.peaks.append((i, source, _largest(z)))
-        return self._convert(i, z, source, _type(out))
+        return self._convert(i, z, source, out.fxp)
 
     def _convert(self, i: int, x: Any, source: FxpType, target: FxpType) -> Any:
         if source == target:
@@ -398,9 +398,3 @@ def run_region(
     if watched:
         widest = jnp.max(jnp.stack([_largest(values[u]) for u in sorted(watched)]))
     return [values[i] for i in graph.outputs], widest
-
-
-def _type(value: Value) -> FxpType:
-    if value.type is None:
-        raise TypeError("A shared value has a type.")
-    return value.type

@@ -22,7 +22,14 @@ import jax.numpy as jnp
 
 from ditto.errors import CheckpointError
 from ditto.models.checkpoint import Tensors
-from ditto.models.layers import ACTIVATIONS, Params, attention, dense, layer_norm
+from ditto.models.layers import (
+    ACTIVATIONS,
+    Params,
+    attention,
+    check_activation,
+    dense,
+    layer_norm,
+)
 from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
 
 Family = Literal["bert", "roberta", "distilbert"]
@@ -63,11 +70,7 @@ class BertConfig:
             names = ("hidden_size", "num_hidden_layers", "num_attention_heads",
                      "intermediate_size", "hidden_act")  # fmt: skip
         width, layers, heads, inner, activation = (config[name] for name in names)
-        if activation not in ACTIVATIONS:
-            raise CheckpointError(
-                f"Activation {activation!r} is not supported; these are: "
-                f"{', '.join(ACTIVATIONS)}."
-            )
+        check_activation(activation)
         if config.get("position_embedding_type", "absolute") != "absolute":
             raise CheckpointError("Only absolute position embeddings are supported.")
         if config.get("is_decoder") or config.get("add_cross_attention"):

@@ -18,7 +18,14 @@ import jax.numpy as jnp
 
 from ditto.errors import CheckpointError
 from ditto.models.checkpoint import Tensors
-from ditto.models.layers import ACTIVATIONS, Params, attention, dense, layer_norm
+from ditto.models.layers import (
+    ACTIVATIONS,
+    Params,
+    attention,
+    check_activation,
+    dense,
+    layer_norm,
+)
 from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
 
 Head = Literal["generate", "classify"]
@@ -47,11 +54,7 @@ class Gpt2Config:
     def from_hf(cls, config: Mapping[str, Any]) -> "Gpt2Config":
         """From a Hugging Face configuration; refuses what the code does not do."""
         activation = config.get("activation_function", "gelu_new")
-        if activation not in ACTIVATIONS:
-            raise CheckpointError(
-                f"Activation {activation!r} is not supported; these are: "
-                f"{', '.join(ACTIVATIONS)}."
-            )
+        check_activation(activation)
         for name, plain in (
             ("scale_attn_weights", True),
             ("scale_attn_by_inverse_layer_idx", False),

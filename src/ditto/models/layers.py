@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ditto.errors import CheckpointError
+
 Params = dict[str, Any]
 
 HIDDEN = -1e9
@@ -19,6 +21,15 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "silu": jax.nn.silu,
     "swish": jax.nn.silu,
 }
+
+
+def check_activation(name: str) -> None:
+    """Refuse an activation that there is none of."""
+    if name not in ACTIVATIONS:
+        raise CheckpointError(
+            f"Activation {name!r} is not supported; these are: "
+            f"{', '.join(ACTIVATIONS)}."
+        )
 
 
 def dense(p: Params, x: jax.Array) -> jax.Array:

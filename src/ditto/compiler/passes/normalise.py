@@ -8,8 +8,7 @@ not per product.
 import math
 
 from ditto.compiler.graph import Builder, Graph, rewrite
-
-_MOVES = frozenset(("broadcast_in_dim", "reshape", "squeeze", "expand_dims"))
+from ditto.compiler.operations import MOVES
 
 
 def normalise(graph: Graph, secret: list[bool]) -> Graph:
@@ -105,7 +104,7 @@ def _quotient(
 def reciprocal(builder: Builder, x: int, scope: str) -> int:
     """1/x, taken before x is spread out; of a root it is the inverse root."""
     node = builder.nodes[x]
-    if node.op in _MOVES and builder.nodes[node.inputs[0]].size <= node.size:
+    if node.op in MOVES and builder.nodes[node.inputs[0]].size <= node.size:
         inverse = reciprocal(builder, node.inputs[0], scope)
         return builder.emit_encoded(node.op, (inverse,), node.params, scope)
     if node.op == "sqrt":

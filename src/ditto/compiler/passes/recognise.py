@@ -7,15 +7,14 @@ lookup ``table[ids]`` or ``one_hot(ids) @ table`` by secret ids that are an inpu
 becomes a product with a one-hot matrix, which the client shares instead of the ids.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ditto.compiler.graph import Builder, Graph, rewrite
-from ditto.compiler.operations import ELEMENTWISE, evaluate
+from ditto.compiler.operations import ELEMENTWISE, MOVES, Params, evaluate
 
 _FAR = (-100.0, -30.0, -15.0, -9.0, 9.0, 15.0, 30.0, 100.0)
 _GRID = np.concatenate([np.linspace(-7.0, 7.0, 225), _FAR]).astype(np.float32)
@@ -44,19 +43,20 @@ _BREAKS = frozenset(
 _TELLTALE = frozenset(("erf", "erfc", "tanh", "logistic", "exp"))
 _LARGEST_PIECE = 24
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
-    "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
-    "silu": jax.nn.silu,
-    "logistic": jax.nn.sigmoid,
-    "tanh": jnp.tanh,
+FUNCTIONS: dict[str, Params] = {
+    "gelu": {},
+    "gelu_tanh": {},
+    "silu": {},
+    "logistic": {"accuracy": None},
+    "tanh": {"accuracy": None},
 }
-_MOVES = frozenset(("broadcast_in_dim", "reshape", "squeeze", "expand_dims"))
+"""Operations that are recognised, with their parameters."""
 
 
 def recognise(graph: Graph, secret: list[bool], *, lookups: bool) -> Graph:
     """Name the functions that a profile replaces."""
-    known = {name: np.asarray(f(_GRID)) for name, f in FUNCTIONS.items()}
+    grid = jnp.asarray(_GRID)
+    known = {n: np.asarray(evaluate(n, p, [grid])) for n, p in FUNCTIONS.items()}
     found: dict[int, tuple[str, int]] = {}
     covered: set[int] = set()
     for i in range(len(graph.nodes) - 1, -1, -1):
@@ -75,9 +75,8 @@ def recognise(graph: Graph, secret: list[bool], *, lookups: bool) -> Graph:
         place.update(zip(node.inputs, inputs, strict=True))
         if i in found:
             name, source = found[i]
-            given = {"accuracy": None} if name in ("tanh", "logistic") else {}
             operand = (place[source],)
-            place[i] = builder.emit_encoded(name, operand, given, node.scope)
+            place[i] = builder.emit_encoded(name, operand, FUNCTIONS[name], node.scope)
         elif lookups and (table := _lookup(old, i, secret)):
             ids, depth = table
             place[i] = _look_up(builder, node, place[ids], inputs, depth)
@@ -151,7 +150,7 @@ def less_its_maximum(graph: Graph, i: int) -> bool:
     if node.op != "sub":
         return False
     minuend, subtrahend = node.inputs
-    while graph.nodes[subtrahend].op in _MOVES:
+    while graph.nodes[subtrahend].op in MOVES:
         subtrahend = graph.nodes[subtrahend].inputs[0]
     top = graph.nodes[subtrahend]
     return top.op == "reduce_max" and top.inputs[0] == minuend
@@ -197,7 +196,7 @@ def _index_input(graph: Graph, i: int) -> int | None:
         node = graph.nodes[i]
         if node.op == "input":
             return i if node.dtype == "int32" else None
-        if node.op in _MOVES:
+        if node.op in MOVES:
             i = node.inputs[0]
         elif node.op == "select_n" and _wraps_around(graph, i):
             i = node.inputs[1]

@@ -10,15 +10,16 @@ import numpy as np
 
 from ditto.compiler.graph import Builder, Node
 from ditto.compiler.operations import LINEAR_SHAPE, Params
+from ditto.engine import FXP_FRAC
 from ditto.fixedpoint import FxpType
 
 if TYPE_CHECKING:
     from ditto.compiler.passes.emit import Emitter
 
 LOW_BITS, HIGH_BITS = 32, 64
-HIGH = FxpType(bits=64, frac=18)
+HIGH = FxpType(bits=64, frac=FXP_FRAC[64])
 """SPU's own fixed point in the high ring."""
-LOW_FIXED = FxpType(bits=32, frac=8)
+LOW_FIXED = FxpType(bits=32, frac=FXP_FRAC[32])
 """SPU's own fixed point in the low ring, which the paper's way uses."""
 _BOUNDED = {"reduce_max": "bounded_max", "reduce_min": "bounded_min"}
 _BITWISE = frozenset(
