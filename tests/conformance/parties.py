@@ -12,7 +12,7 @@ from ditto.fixedpoint import FxpType, Words
 from ditto.protocols import and_bits, reveal, reveal_to_client, share
 from ditto.protocols.forms import Owned
 from ditto.protocols.party import Exchange, Inbox, Party, Role, Steps
-from ditto.sharing import Masks, Rank, SharedBits
+from ditto.sharing import Masks, Rank, SharedBits, SharedIndices
 
 
 class Meter:
@@ -128,6 +128,12 @@ def record_view(
     given = row_operands(row, arrays)
     for i, operand in enumerate(given):
         if isinstance(operand, Owned):
+            continue
+        if isinstance(operand, SharedIndices):
+            for k, layer in enumerate(operand.keys):
+                recorder.view.append(
+                    (f"key {k} of operand {i}", 8, layer[:, 24:48].reshape(-1))
+                )
             continue
         width = 8 if isinstance(operand, SharedBits) else operand.type.bits
         for side in ("first", "second"):

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ditto import __version__
-from ditto.cli import bench, doctor, plan
+from ditto.cli import bench, doctor, evaluate, generate, plan, run, verify
 
 app = typer.Typer(
     name="ditto",
@@ -16,6 +16,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command("run")(run.run)
+app.command("generate")(generate.generate)
+app.command("eval")(evaluate.evaluate)
+app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("explain")(plan.explain)
 app.command("estimate")(plan.estimate)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-from rich.table import Table
+
+from ditto.cli.show import console, table
 
 if TYPE_CHECKING:
     from ditto.compiler import Plan
@@ -157,7 +157,7 @@ def layer(
 
     with Console(stderr=True).status("starting the parties") as status:
         results = bench_layer(
-            [name.strip() for name in profiles.split(",") if name.strip()],
+            _names(profiles),
             gelu,
             shape=LayerShape(tokens, width, heads, inner),
             repeat=repeat,
@@ -185,6 +185,95 @@ def layer(
     _write(json_file, results)
 
 
+@app.command()
+def inference(
+    models: Annotated[
+        str,
+        typer.Option(
+            help="Shapes (bert-base, bert-large, gpt2-base, gpt2-medium) or checkpoint "
+            "folders, separated by commas."
+        ),
+    ] = "bert-base,gpt2-base",
+    profiles: Annotated[
+        str, typer.Option(help="Which to run, separated by commas.")
+    ] = "spu,puma,paper,ditto",
+    gelu: Annotated[
+        str, typer.Option(help="quad or accurate, in profiles paper and ditto.")
+    ] = "quad",
+    seq: Annotated[
+        int | None,
+        typer.Option(help="Tokens in; 128 for encoders, 32 for GPT-2.", min=2),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Texts asked together.", min=1)] = 1,
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+) -> None:
+    """Whole models, as a client asks them: one answer, or a first token and a next.
+
+    Each model and profile gets three new processes over TLS links on this machine, and
+    one run through links that count. Shapes have random weights. Bytes and rounds are
+    of all parties together and exact; the error is against the same model in float.
+    Profile spu takes minutes for a whole model; so does everything on few cores.
+    """
+    from ditto.bench.inference import bench_inference
+    from ditto.errors import SetupError
+
+    if gelu not in ("quad", "accurate"):
+        raise SetupError(f"--gelu is quad or accurate, got {gelu!r}.")
+    done: list[dict[str, Any]] = []
+
+    def on_result(result: dict[str, Any]) -> None:
+        done.append(result)
+        _write(json_file, done)  # an interrupted run keeps what it has
+
+    with Console(stderr=True).status("starting") as status:
+        bench_inference(
+            _names(models),
+            _names(profiles),
+            gelu,
+            seq=seq,
+            batch=batch,
+            progress=status.update,
+            on_result=on_result,
+        )
+    rows = [line for result in done for line in _inference_lines(result)]
+    texts = ["model", "profile", "gelu", "what"]
+    numbers = ["MB", "rounds", "seconds", "peak MB a party", "client MB", "mean error"]
+    title = "Whole models, all parties together"
+    _show(title, texts, numbers, rows, markdown_file)
+
+
+def _inference_lines(result: dict[str, Any]) -> list[list[str]]:
+    tokens = f"{result['seq']} tokens"
+    if result["batch"] > 1:
+        tokens += f" x {result['batch']}"
+    parts = [(tokens, result)]
+    if "next_token" in result:
+        parts = [
+            (f"first token after {tokens}", result["first_token"]),
+            ("each further token", result["next_token"]),
+        ]
+    return [
+        [
+            Path(result["model"]).name,
+            result["profile"],
+            result["gelu"],
+            what,
+            f"{found['bytes'] / 1e6:.1f}",
+            f"{found['rounds']}",
+            f"{found['seconds']:.1f}",
+            f"{result['peak_rss_mb']}",
+            f"{found['upload_bytes'] / 1e6:.3f}",
+            f"{found['mean_abs_error']:.4f}",
+        ]
+        for what, found in parts
+    ]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _show(
     title: str,
     texts: Sequence[str],
@@ -192,17 +281,7 @@ def _show(
     rows: Sequence[Sequence[str]],
     markdown_file: Path | None,
 ) -> None:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in texts:
-        table.add_column(heading, no_wrap=True)
-    for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120  # a file or a pipe has no edge to wrap at
-    console.print(table)
+    console().print(table(title, texts, numbers, rows))
     if markdown_file:
         headings = [*texts, *numbers]
         rule = ["---"] * len(texts) + ["---:"] * len(numbers)

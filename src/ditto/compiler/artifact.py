@@ -25,7 +25,7 @@ from ditto.compiler.verify import verify
 from ditto.errors import DittoError, PlanError
 from ditto.fixedpoint import FxpType
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 30
 MAX_ITEMS = 1 << 20
 MAX_DEPTH = 24
@@ -139,7 +139,7 @@ def _plan_out(plan: Plan) -> dict[str, Any]:
             [s.op, list(s.inputs), list(s.outputs), dict(s.params), s.scope]
             for s in plan.steps
         ],
-        "outputs": [[o.value, o.dtype] for o in plan.outputs],
+        "outputs": [[o.value, o.dtype, o.kept] for o in plan.outputs],
         "result": plan.result,
     }
 
@@ -175,7 +175,7 @@ def _plan_in(document: Mapping[str, Any]) -> Plan:
     inputs = tuple(
         Input(
             _text(name),
-            _one_of(role, ("secret", "weight", "public")),
+            _one_of(role, ("secret", "weight", "state", "public")),
             _shape(shape),
             _one_of(dtype, DTYPES),
             tuple(_index(v, count) for v in _items(forms)),
@@ -198,8 +198,8 @@ def _plan_in(document: Mapping[str, Any]) -> Plan:
         for op, given, made, params, scope in _items(document["steps"])
     )
     outputs = tuple(
-        Output(_index(v, count), _one_of(dtype, DTYPES))
-        for v, dtype in _items(document["outputs"])
+        Output(_index(v, count), _one_of(dtype, DTYPES), _flag(kept))
+        for v, dtype, kept in _items(document["outputs"])
     )
     result = _structure(document["result"], len(outputs), 0)
     return Plan(profile, inputs, values, constants, regions, steps, outputs, result)
@@ -213,7 +213,7 @@ def _value_in(item: Any) -> Value:
         fxp = FxpType(_integer(bits), _integer(frac))
     return Value(
         _shape(shape),
-        _one_of(kind, ("shared", "bits", "public")),
+        _one_of(kind, ("shared", "bits", "indices", "public")),
         fxp,
         _one_of(dtype, DTYPES),
     )
@@ -272,6 +272,12 @@ def _items(value: Any) -> list[Any]:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_SIZE:
         raise PlanError("A number in the plan is not an integer in range.")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise PlanError("A flag in the plan is neither true nor false.")
     return value
 
 

@@ -59,7 +59,9 @@ class _Errors:
     def run(self) -> dict[int, Any]:
         for given in self.plan.inputs:
             for v in given.forms:
-                self.errors[v] = jnp.zeros(self.plan.values[v].shape)
+                value = self.plan.values[v]
+                shape = () if value.kind == "indices" else value.shape
+                self.errors[v] = jnp.zeros(shape)
         for step in self.plan.steps:
             if step.op == "region":
                 self._region(step)
@@ -119,6 +121,9 @@ class _Errors:
                 (source,) = (k.type for k in kinds)
                 assert source is not None  # noqa: S101
                 return _converted(errors[0], source, kind, fused=False)
+            case "lookup":
+                found = errors[1][self.held[step.inputs[0]]]
+                return _converted(found, kinds[1].fxp, kind, fused=True)
             case "multiply" | "einsum":
                 (a, b), (ea, eb) = sizes, errors
                 if step.op == "multiply":

@@ -36,7 +36,7 @@ def predict(plan: Plan) -> list[Predicted]:
 
 def native_cost(plan: Plan, step: Step) -> Cost:
     """The declared cost of a native step."""
-    if step.op not in ("recast", "multiply", "einsum"):
+    if step.op not in ("recast", "multiply", "einsum", "lookup"):
         return FREE
     types = [plan.values[v].type for v in step.inputs]
     out = plan.values[step.outputs[0]]
@@ -49,6 +49,6 @@ def native_cost(plan: Plan, step: Step) -> Cost:
             price = upcast_paper_cost if upward else downcast_paper_cost
             return price(out.size, source, out.type)
         return recast_cost(out.size, source, out.type, step.params["rounds"])
-    source = product_type(*sources)
+    source = sources[1] if step.op == "lookup" else product_type(*sources)
     to = None if source == out.type else out.type
     return product_cost(out.size, source, to, step.params["rounds"])

@@ -71,6 +71,9 @@ def estimate(plan: Plan, network: Network) -> Estimate:
 
 def _contracted(plan: Plan, step: Step) -> float:
     """Multiplications of a contraction, at one party."""
+    if step.op == "lookup":
+        indices, table = (plan.values[v] for v in step.inputs)
+        return 2.0 * indices.size * table.size / table.shape[0]
     if step.op not in ("einsum", "contract"):
         return 0.0
     left, right = step.params["subscripts"].split("->")[0].split(",")

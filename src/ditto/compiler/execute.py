@@ -1,7 +1,7 @@
 """A party runs a plan: native steps and SPU regions, in order."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -21,6 +21,7 @@ from ditto.protocols import (
     downcast_paper,
     einsum,
     lift,
+    lookup,
     multiply,
     negate,
     product_type,
@@ -33,7 +34,7 @@ from ditto.protocols.kernels import ring_einsum_public
 from ditto.sharing import Rank, Shared, SharedBits, pack_bits
 
 Held = Any
-"""What a party holds of a value: Shared, SharedBits or a public array."""
+"""What a party holds of a value: Shared, SharedBits, SharedIndices or public."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,15 @@ def execute(
     *,
     regions: Sequence[Compiled] | None = None,
     runtimes: Runtimes | None = None,
+    on_step: Callable[[int], None] | None = None,
 ) -> tuple[list[Held], list[Spent]]:
     """Run the plan on what this party holds of its inputs, by value.
 
-    Returns what it then holds of the outputs, and what every step cost.
+    Returns what it then holds of the outputs, and what every step cost. ``on_step`` is
+    told the number of each step before it is taken.
     """
     machine = _Machine(plan, session, regions or prepare(plan), runtimes)
-    return machine.run(dict(given))
+    return machine.run(dict(given), on_step or (lambda _: None))
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,14 @@ class _Machine:
         self.party, self.rank = session.party, session.party.rank
         self._runtimes = runtimes
 
-    def run(self, held: dict[int, Held]) -> tuple[list[Held], list[Spent]]:
+    def run(
+        self, held: dict[int, Held], on_step: Callable[[int], None]
+    ) -> tuple[list[Held], list[Spent]]:
         spent, dying = [], self.plan.last_uses()
         if self.plan.regions and self._runtimes is None:
             self._runtimes = self.session.runtimes  # opening them is no step's cost
         for i, step in enumerate(self.plan.steps):
+            on_step(i)
             started, before = time.perf_counter(), self._sent()
             self._restart_clocks()
             operands = [held[v] for v in step.inputs]
@@ -299,6 +305,12 @@ class _Machine:
         to = _target(x, y, call.outs[0])
         text, rounds = call.step.params["subscripts"], call.step.params["rounds"]
         return [einsum(self.party, text, x, y, to, rounds)]
+
+    def _lookup(self, call: Call) -> list[Held]:
+        indices, table = call.operands
+        kind = call.outs[0].fxp
+        to = None if table.type == kind else kind
+        return [lookup(self.party, indices, table, to, call.step.params["rounds"])]
 
     # SPU
 

@@ -42,7 +42,7 @@ def describe(plan: Plan, step: Step) -> str:
         return f"SPU: {shown}"
     if step.op == "local":
         return str(step.params["op"])
-    if step.op in ("multiply", "einsum") and fused(plan, step):
+    if step.op in ("multiply", "einsum", "lookup") and fused(plan, step):
         return f"{step.op} + recast"
     return step.op
 
@@ -50,7 +50,8 @@ def describe(plan: Plan, step: Step) -> str:
 def fused(plan: Plan, step: Step) -> bool:
     """Whether a product has a recast in it."""
     a, b = (t for v in step.inputs if (t := plan.values[v].type))
-    return plan.values[step.outputs[0]].type != product_type(a, b)
+    source = b if step.op == "lookup" else product_type(a, b)
+    return plan.values[step.outputs[0]].type != source
 
 
 def signature(plan: Plan, step: Step) -> str:

@@ -1,5 +1,6 @@
 """Run a plan here, with three parties: to try it, to test it, to measure it."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +9,13 @@ import jax
 import numpy as np
 
 from ditto.compiler.execute import execute, prepare
-from ditto.compiler.plan import Input, Plan, Value, is_one_hot
+from ditto.compiler.plan import Input, Plan, Value, is_indices
 from ditto.engine import ProcessTrio, Session, ThreadTrio, Trio
 from ditto.engine.frames import Arrays, Json
-from ditto.errors import SetupError
+from ditto.errors import MessageError, SetupError
 from ditto.fixedpoint import decode, encode
 from ditto.protocols import open_at_client, reveal_to_client
-from ditto.sharing import Shared, deal
+from ditto.sharing import Shared, SharedIndices, deal, deal_indices
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Run:
 
     result: Any
     steps: tuple[StepCost, ...]
+    seconds: float
+    """Of the slowest party, from the first step to the last."""
 
     @property
     def bytes(self) -> int:
@@ -44,11 +47,6 @@ class Run:
     def rounds(self) -> int:
         """Of all steps, one after the other."""
         return sum(step.rounds for step in self.steps)
-
-    @property
-    def seconds(self) -> float:
-        """Of the slowest party in every step."""
-        return sum(step.seconds for step in self.steps)
 
     def by_scope(self) -> dict[str, StepCost]:
         """Costs summed over each scope, in order of appearance."""
@@ -72,7 +70,7 @@ def run_local(
     processes: bool = False,
     trio: Trio | None = None,
 ) -> Run:
-    """Run the plan with three parties of this machine and open the result.
+    """Run the plan with three parties of this machine and open all results.
 
     The parties are threads, or with ``processes`` three processes over TLS links.
     ``trio`` takes parties that are already there, and leaves them there.
@@ -94,47 +92,80 @@ def deal_arguments(plan: Plan, arguments: Sequence[Any]) -> list[Arrays]:
         )
     dealt: list[Arrays] = [{}, {}, {}]
     for given, leaf in zip(plan.inputs, leaves, strict=True):
-        array = np.asarray(leaf)
-        if array.shape != given.shape:
-            raise SetupError(
-                f"{given.name} has shape {given.shape} in the plan, got {array.shape}. "
-                f"A plan is made for one shape; pad, or compile another."
-            )
-        for v in given.forms:
-            kind = plan.values[v].type
-            if kind is None:
-                for arrays in dealt:
-                    arrays[f"public{v}"] = array.astype(given.dtype)
-                continue
-            plain = form_of(given, plan.values[v], array)
-            shares = deal(encode(plain, kind, name=given.name), kind)
+        for arrays, part in zip(dealt, deal_input(plan, given, leaf), strict=True):
+            arrays.update(part)
+    return dealt
+
+
+def deal_input(plan: Plan, given: Input, leaf: Any) -> list[Arrays]:
+    """What each party gets of one argument, in all its forms."""
+    array = np.asarray(leaf)
+    if array.shape != given.shape:
+        raise SetupError(
+            f"{given.name} has shape {given.shape} in the plan, got {array.shape}. "
+            f"A plan is made for one shape; pad, or compile another."
+        )
+    dealt: list[Arrays] = [{}, {}, {}]
+    for v in given.forms:
+        form = plan.values[v]
+        if form.type is None:
+            for arrays in dealt:
+                arrays[f"public{v}"] = array.astype(given.dtype)
+        elif is_indices(given, form):
+            depth = check_indices(given, form, array)
+            indices = deal_indices(array, depth=depth, bits=form.type.bits)
+            for arrays, held in zip(dealt, indices, strict=True):
+                arrays[f"keys{v}"] = held.keys
+        else:
+            shares = deal(encode(array, form.type, name=given.name), form.type)
             for arrays, share in zip(dealt, shares, strict=True):
                 arrays[f"first{v}"], arrays[f"second{v}"] = share.first, share.second
     return dealt
 
 
-def form_of(given: Input, form: Value, array: Any) -> Any:
-    """An argument in one of the forms a plan takes it in."""
-    if not is_one_hot(given, form):
-        return array
+def check_indices(given: Input, form: Value, array: Any) -> int:
+    """The length of the table that an argument holds indices of; they are in it."""
     depth = form.shape[-1]
     if array.size and not (array.min() >= 0 and array.max() < depth):
         raise SetupError(
             f"{given.name} holds an index outside 0..{depth - 1}, the table's rows."
         )
-    return np.arange(depth) == np.asarray(array)[..., None]
+    return depth
 
 
 def held_arguments(plan: Plan, arrays: Arrays) -> dict[int, Any]:
     """The inverse of ``deal_arguments``, at a party."""
     held: dict[int, Any] = {}
     for given in plan.inputs:
-        for v in given.forms:
-            kind = plan.values[v].type
-            if kind is None:
-                held[v] = arrays[f"public{v}"]
+        held |= held_input(plan, given, arrays)
+    return held
+
+
+def held_input(plan: Plan, given: Input, arrays: Arrays) -> dict[int, Any]:
+    """The inverse of ``deal_input``, at a party: what it holds, by value.
+
+    The arrays come from outside: what does not fit the plan is refused.
+    """
+    held: dict[int, Any] = {}
+    for v in given.forms:
+        form = plan.values[v]
+        try:
+            if form.type is None:
+                public = arrays[f"public{v}"]
+                if (public.shape, public.dtype.name) != (given.shape, given.dtype):
+                    raise MessageError(f"{given.name} does not fit the plan.")
+                held[v] = public
+            elif is_indices(given, form):
+                keys = arrays[f"keys{v}"]
+                depth, bits = form.shape[-1], form.type.bits
+                held[v] = SharedIndices(keys, given.shape, depth, bits)
             else:
-                held[v] = Shared(arrays[f"first{v}"], arrays[f"second{v}"], kind)
+                shared = Shared(arrays[f"first{v}"], arrays[f"second{v}"], form.type)
+                if shared.shape != form.shape:
+                    raise MessageError(f"{given.name} does not fit the plan.")
+                held[v] = shared
+        except KeyError:
+            raise MessageError(f"Of {given.name} nothing was sent.") from None
     return held
 
 
@@ -146,6 +177,7 @@ def run_plan(session: Session, _: Json, arrays: Arrays) -> tuple[Json, Arrays]:
 
 def run_held_plan(plan: Plan, session: Session, arrays: Arrays) -> tuple[Json, Arrays]:
     """As ``run_plan``, when the plan is at hand."""
+    started = time.perf_counter()
     outputs, spent = execute(plan, session, held_arguments(plan, arrays))
     results: Arrays = {}
     for k, output in enumerate(outputs):
@@ -153,7 +185,7 @@ def run_held_plan(plan: Plan, session: Session, arrays: Arrays) -> tuple[Json, A
         array = reveal_to_client(session.party, output) if shared else output
         results[str(k)] = np.asarray(array)
     costs = [[s.bytes, s.rounds, s.seconds] for s in spent]
-    return {"steps": costs}, results
+    return {"steps": costs, "seconds": time.perf_counter() - started}, results
 
 
 def _run(plan: Plan, shares: list[Arrays], trio: Trio) -> Run:
@@ -165,8 +197,9 @@ def _run(plan: Plan, shares: list[Arrays], trio: Trio) -> Run:
     else:
         data = np.frombuffer(plan.to_bytes(), np.uint8)
         replies = trio.call(run_plan, arrays=[{"plan": data, **s} for s in shares])
-    steps = step_costs(plan, [reply for reply, _ in replies])
-    return Run(opened(plan, [arrays for _, arrays in replies]), steps)
+    costs = [reply for reply, _ in replies]
+    result = opened(plan, [arrays for _, arrays in replies])
+    return Run(result, step_costs(plan, costs), max(c["seconds"] for c in costs))
 
 
 def step_costs(plan: Plan, replies: Sequence[Json]) -> tuple[StepCost, ...]:
@@ -185,9 +218,15 @@ def step_costs(plan: Plan, replies: Sequence[Json]) -> tuple[StepCost, ...]:
 
 
 def opened(plan: Plan, replies: Sequence[Arrays]) -> Any:
-    """The result, from what the three parties sent to the client."""
-    results = []
+    """The result, from what the three parties sent to the client.
+
+    What they keep is None.
+    """
+    results: list[Any] = []
     for k, output in enumerate(plan.outputs):
+        if output.kept and str(k) not in replies[0]:
+            results.append(None)
+            continue
         arrays = [reply[str(k)] for reply in replies]
         kind = plan.values[output.value].type
         if kind is None:

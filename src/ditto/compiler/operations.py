@@ -156,7 +156,7 @@ OWN: dict[str, Callable[..., Any]] = {
     "exp_negative": jnp.exp,
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
-    "one_hot": lambda x, depth: jax.nn.one_hot(x, depth, dtype=jnp.float32),
+    "lookup": lambda table, ids: table[ids],
     "reciprocal": lambda x: 1 / x,
     "silu": jax.nn.silu,
 }
@@ -165,8 +165,8 @@ OWN: dict[str, Callable[..., Any]] = {
 ``bounded_max`` and ``bounded_min`` reduce from a bound that the ring can subtract, not
 from the smallest or largest integer as JAX does: SPU may compare with it.
 ``combine`` is a sum of its operands times public numbers, plus a public number.
-``exp_negative`` is exp of what is never positive, as in softmax. ``one_hot`` is what a
-client shares instead of an index that selects rows.
+``exp_negative`` is exp of what is never positive, as in softmax. ``lookup`` finds the
+rows of a table.
 """
 
 _RECORDS: dict[str, Any] = {

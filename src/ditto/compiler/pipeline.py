@@ -12,6 +12,7 @@ from ditto.compiler.execute import prepare
 from ditto.compiler.graph import Builder, Graph
 from ditto.compiler.passes.approximate import approximate
 from ditto.compiler.passes.emit import Emitter
+from ditto.compiler.passes.lookup import look_up
 from ditto.compiler.passes.mask import bound_masks, soften_masks
 from ditto.compiler.passes.normalise import normalise
 from ditto.compiler.passes.paper import assign_paper_rings
@@ -24,6 +25,7 @@ from ditto.compiler.profile import Profile, find_profile
 from ditto.compiler.trace import Traced, trace
 from ditto.compiler.verify import verify, verify_graph
 from ditto.errors import SetupError
+from ditto.fixedpoint import FxpType
 
 Samples = list[list[Any]]
 
@@ -35,6 +37,8 @@ class Context:
     profile: Profile
     roles: tuple[Role, ...]
     samples: Samples | None
+    kept: tuple[int, ...]
+    like: Plan | None
 
     def secret(self, graph: Graph) -> list[bool]:
         """For every node, whether it is secret."""
@@ -61,22 +65,20 @@ _APPROXIMATE: tuple[str, Pass] = (
 )
 _RECOGNISE: tuple[str, Pass] = (
     "recognise",
-    lambda g, c: (
-        g
-        if c.profile.exp == c.profile.gelu == "stock"
-        else recognise(g, c.secret(g), lookups=c.profile.engine == "rings")
-    ),
+    lambda g, c: g if c.profile.exp == c.profile.gelu == "stock" else recognise(g),
 )
+_LOOK_UP: tuple[str, Pass] = ("look up", lambda g, c: look_up(g, c.secret(g)))
 _SOFTEN: tuple[str, Pass] = (
     "soften masks",
     lambda g, c: soften_masks(g, c.secret(g)),
 )
 
 PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
-    "spu": (_SIMPLIFY, _SOFTEN, _RECOGNISE, _APPROXIMATE),
-    "rings-in-spu": (_SIMPLIFY, _SOFTEN, _RECOGNISE, _APPROXIMATE),
+    "spu": (_SIMPLIFY, _LOOK_UP, _SOFTEN, _RECOGNISE, _APPROXIMATE),
+    "rings-in-spu": (_SIMPLIFY, _LOOK_UP, _SOFTEN, _RECOGNISE, _APPROXIMATE),
     "rings": (
         _SIMPLIFY,
+        _LOOK_UP,
         _RECOGNISE,
         ("bound masks", lambda g, c: bound_masks(g, c.known(g), c.secret(g))),
         ("normalise", lambda g, c: normalise(g, c.secret(g))),
@@ -96,6 +98,9 @@ def compile(  # noqa: A001
     bounds: Sequence[float] | None = None,
     weights: Sequence[int] = (),
     public: Sequence[int] = (),
+    state: Sequence[int] = (),
+    keep: Sequence[int] = (),
+    like: Plan | None = None,
 ) -> Plan:
     """Compile a JAX function for three parties.
 
@@ -106,17 +111,22 @@ def compile(  # noqa: A001
     ``calibration`` is a list of sample arguments, each as long as ``arguments``; from
     them the compiler learns how large every value gets. Without samples, ``bounds``
     gives the largest magnitude of each argument, and samples are drawn from it.
+
+    A function that goes on where it stopped returns a tuple, of which the parties
+    ``keep`` the results at these positions, and takes them again as the arguments in
+    ``state``. ``like`` is a plan whose weights and state are to serve this one too.
     """
     chosen = find_profile(profile)
-    for k in (*weights, *public):
+    for k in (*weights, *public, *state):
         if not 0 <= k < len(arguments):
             raise SetupError(
-                f"weights and public name arguments 0 to {len(arguments) - 1}, got {k}."
+                f"weights, public and state name arguments 0 to {len(arguments) - 1}, "
+                f"got {k}."
             )
     traced = trace(function, arguments)
-    roles = tuple(_role(k, weights, public) for k in traced.arguments)
+    roles = tuple(_role(k, weights, public, state) for k in traced.arguments)
     samples = _samples(traced, arguments, calibration, bounds, chosen)
-    context = Context(chosen, roles, samples)
+    context = Context(chosen, roles, samples, _kept(traced.result, keep), like)
     graph = _numbers_only(traced.graph, roles)
     for _, run_pass in PASSES[chosen.engine]:
         graph = run_pass(graph, context)
@@ -131,23 +141,100 @@ def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
         known = context.known(graph)
         kinds = assign_rings(graph, known, hidden)
         margins = _margins(graph, context.roles, profile)
-        types = assign_types(graph, kinds, known, margins)
+        types = assign_types(
+            graph,
+            kinds,
+            known,
+            margins,
+            weights=_weights(graph, context.roles),
+            given=_given_fracs(graph, traced, context),
+        )
     elif profile.engine == "rings-in-spu":
         kinds = assign_paper_rings(graph, hidden)
     else:
         kinds = ["high" if h else "public" for h in hidden]
-    kinds = _inputs_stay(graph, kinds)
-    emitter = Emitter(graph, kinds, types, profile, context.roles, traced.names)
+    kinds = _native_stay(graph, kinds)
+    kept = dict(zip(context.kept, _state_types(context), strict=False))
+    emitter = Emitter(graph, kinds, types, profile, context.roles, traced.names, kept)
     plan = emitter.plan(structure_of(traced.result))
     verify(plan)
+    _check_state(plan, context)
     prepare(plan)  # what SPU cannot do is refused now, not when three parties wait
     return plan
 
 
-def _role(argument: int, weights: Sequence[int], public: Sequence[int]) -> Role:
+def _role(
+    argument: int,
+    weights: Sequence[int],
+    public: Sequence[int],
+    state: Sequence[int],
+) -> Role:
     if argument in public:
         return "public"
+    if argument in state:
+        return "state"
     return "weight" if argument in weights else "secret"
+
+
+def _kept(result: Any, keep: Sequence[int]) -> tuple[int, ...]:
+    """The flat results of which the parties keep shares."""
+    if not keep:
+        return ()
+    if not isinstance(result, tuple) or not all(0 <= k < len(result) for k in keep):
+        raise SetupError(
+            f"keep={list(keep)} names results of a tuple; the function returns "
+            f"{len(result) if isinstance(result, tuple) else 'no tuple'}."
+        )
+    return tuple(i for k in keep for i in jax.tree_util.tree_leaves(result[k]))
+
+
+def _state_types(context: Context) -> list[FxpType | None]:
+    """The types that kept results must have: those of the state before them."""
+    count = len(context.kept)
+    if context.like is None:
+        return [None] * count
+    held = [value.type for value in context.like.kept()]
+    if len(held) != count:
+        raise SetupError(
+            f"The plan to be like keeps {len(held)} results, this one {count}."
+        )
+    return list(held)
+
+
+def _weights(graph: Graph, roles: Sequence[Role]) -> set[int]:
+    return {i for k, i in enumerate(graph.inputs) if roles[k] == "weight"}
+
+
+def _given_fracs(graph: Graph, traced: Traced, context: Context) -> dict[int, int]:
+    """The fracs in which weights and state are shared already, by node."""
+    if context.like is None:
+        return {}
+    values = context.like.values
+    shared = {
+        given.name: values[given.forms[0]].fxp.frac
+        for given in context.like.inputs
+        if given.role == "weight" and len(given.forms) == 1
+    }
+    held = iter(value.fxp.frac for value in context.like.kept())
+    found: dict[int, int] = {}
+    for k, i in enumerate(graph.inputs):
+        if context.roles[k] == "state":
+            found[i] = next(held)
+        elif context.roles[k] == "weight" and traced.names[k] in shared:
+            found[i] = shared[traced.names[k]]
+    return found
+
+
+def _check_state(plan: Plan, context: Context) -> None:
+    """A state is taken as the run before, and this one, leave it."""
+    taken = [plan.values[given.forms[0]].type for given in plan.state if given.forms]
+    left = [value.type for value in plan.kept()]
+    before = left if context.like is None else [v.type for v in context.like.kept()]
+    if taken and (len(taken) != len(left) or taken != before or left != before):
+        raise SetupError(
+            "The state is not taken in the types it is left in. Compile the function "
+            "that begins first, and this one with like=its plan."
+        )
 
 
 def _samples(
@@ -197,11 +284,16 @@ def _flat_sample(k: int, sample: Any, arguments: Sequence[Any]) -> list[Any]:
     return jax.tree_util.tree_leaves(tuple(sample))
 
 
-def _inputs_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
-    return [
-        "input" if node.op == "input" and kind != "public" else kind
-        for node, kind in zip(graph.nodes, kinds, strict=True)
-    ]
+def _native_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
+    """Inputs and lookups are no part of a region, whatever computes the rest."""
+
+    def settled(op: str, kind: Kind) -> Kind:
+        if kind == "public" or op not in ("input", "lookup"):
+            return kind
+        return "input" if op == "input" else "lookup"
+
+    pairs = zip(graph.nodes, kinds, strict=True)
+    return [settled(node.op, kind) for node, kind in pairs]
 
 
 def _numbers_only(graph: Graph, roles: Sequence[Role]) -> Graph:

@@ -18,8 +18,10 @@ from ditto.fixedpoint import FxpType
 if TYPE_CHECKING:
     from ditto.compiler.estimate import Estimate, Network
 
-Role = Literal["secret", "weight", "public"]
-Kind = Literal["shared", "bits", "public"]
+Role = Literal["secret", "weight", "state", "public"]
+"""Whose an input is: the client's, the owner's, kept by the parties from the run
+before, or everybody's."""
+Kind = Literal["shared", "bits", "indices", "public"]
 
 STEPS = (
     "public",
@@ -37,6 +39,7 @@ STEPS = (
     "recast",
     "multiply",
     "einsum",
+    "lookup",
     "region",
 )
 """Everything a step can be."""
@@ -44,7 +47,10 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Value:
-    """One tensor of a plan: public numbers, shares of integers, or shares of bits."""
+    """One tensor of a plan: public numbers, shares of integers or bits, or indices.
+
+    Indices are held as what selects rows of a table: their shape ends in its length.
+    """
 
     shape: tuple[int, ...]
     kind: Kind
@@ -84,12 +90,11 @@ def is_plain(given: Input, form: Value) -> bool:
     return (form.shape, form.dtype) == (given.shape, given.dtype)
 
 
-def is_one_hot(given: Input, form: Value) -> bool:
-    """Whether a form is, for each index of the input, the row that selects it."""
+def is_indices(given: Input, form: Value) -> bool:
+    """Whether a form is, for each index of the input, what selects a row by it."""
     return (
-        given.dtype == "int32"
-        and form.dtype == "float32"
-        and form.kind == "shared"
+        form.kind == "indices"
+        and form.dtype == given.dtype == "int32"
         and len(form.shape) == len(given.shape) + 1
         and form.shape[:-1] == given.shape
     )
@@ -116,10 +121,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Output:
-    """A result: the value, and the type the function gave it."""
+    """A result: the value, and the type the function gave it.
+
+    The client learns it, unless it is ``kept``: then the parties hold its shares, and
+    the kept results are, in order, the state that the next run starts from.
+    """
 
     value: int
     dtype: str
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,15 @@ class Plan:
             if v not in kept:
                 found[i].append(v)
         return found
+
+    @property
+    def state(self) -> list[Input]:
+        """The inputs that come from the run before."""
+        return [given for given in self.inputs if given.role == "state"]
+
+    def kept(self) -> list[Value]:
+        """What the parties hold after a run, for the next."""
+        return [self.values[o.value] for o in self.outputs if o.kept]
 
     def arrange(self, results: list[Any]) -> Any:
         """Flat results as the function returns them."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ditto.compiler.graph import Graph, Node, walk
 from ditto.compiler.operations import evaluate
-from ditto.compiler.plan import Input, Plan, Step, Value, is_one_hot
+from ditto.compiler.plan import Input, Plan, Step, Value, is_indices
 from ditto.engine import FXP_FRAC
 from ditto.errors import CapacityError, SetupError
 from ditto.fixedpoint import FxpType
@@ -195,8 +195,8 @@ class Machine:
     def _enter(self, leaf: Any, value: Value, given: Input) -> Any:
         if value.type is None:
             return jnp.asarray(leaf, given.dtype)
-        if is_one_hot(given, value):
-            return jax.nn.one_hot(leaf, value.shape[-1], dtype=jnp.float64)
+        if is_indices(given, value):
+            return jnp.asarray(leaf, jnp.int32)
         return jnp.rint(jnp.asarray(leaf, jnp.float64) * 2.0**value.type.frac)
 
     def step(self, i: int, step: Step, operands: list[Any]) -> list[Any]:
@@ -295,6 +295,10 @@ class Machine:
     def _einsum(self, call: Call) -> Any:
         z = jnp.einsum(call.step.params["subscripts"], *call.xs)
         return self._product(call.index, z, call.kinds, call.out)
+
+    def _lookup(self, call: Call) -> Any:
+        ids, table = call.xs
+        return self._convert(call.index, table[ids], call.kinds[1].fxp, call.out.fxp)
 
     def _product(self, i: int, z: Any, kinds: Any, out: Value) -> Any:
         source = product_type(*(k.fxp for k in kinds))

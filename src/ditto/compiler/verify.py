@@ -12,7 +12,7 @@ import numpy as np
 
 from ditto.compiler.graph import Graph, infer
 from ditto.compiler.operations import LINEAR_SHAPE, OPERATIONS
-from ditto.compiler.plan import Plan, Step, Value, is_one_hot, is_plain
+from ditto.compiler.plan import Plan, Step, Value, is_indices, is_plain
 from ditto.errors import DittoError, PlanError
 from ditto.fixedpoint import FxpType
 from ditto.protocols import product_type
@@ -58,9 +58,9 @@ def verify(plan: Plan) -> None:
     for given in plan.inputs:
         for v in given.forms:
             held = plan.values[v]
-            fits = is_plain(given, held) or is_one_hot(given, held)
+            fits = is_plain(given, held) or is_indices(given, held)
             _demand(fits and v not in ready, f"input {given.name!r} has no such form")
-            hidden = held.kind == "shared"
+            hidden = held.kind != "public"
             _demand(hidden == (given.role != "public"), f"{given.name!r} is misplaced")
             ready.add(v)
     used = {s.params.get("region") for s in plan.steps if s.op == "region"}
@@ -69,14 +69,19 @@ def verify(plan: Plan) -> None:
         verify_graph(region.graph)
     for value in plan.values:
         typed = value.type is not None
-        _demand(typed == (value.kind == "shared"), "a value has no possible type")
+        due = value.kind in ("shared", "indices")
+        _demand(typed == due, "a value has no possible type")
         _demand(value.kind != "bits" or value.dtype == "bool", "bits are not bool")
     for i, step in enumerate(plan.steps):
         _verify_step(plan, i, step, ready)
     for output in plan.outputs:
         held = plan.values[output.value]
         _demand(output.value in ready, "a result is never computed")
-        _demand(held.kind != "bits", "a result consists of bits")
+        _demand(held.kind in ("shared", "public"), "a result is no number")
+        _demand(held.kind == "shared" or not output.kept, "a kept result is public")
+    _demand(
+        all(len(given.forms) <= 1 for given in plan.state), "a state has several forms"
+    )
 
 
 def _verify_step(plan: Plan, i: int, step: Step, ready: set[int]) -> None:
@@ -299,6 +304,20 @@ def _einsum(given: Given) -> None:
     _contraction(given.step, given.operands, given.results[0])
 
 
+def _lookup(given: Given) -> None:
+    indices, table = given.operands
+    (result,) = given.results
+    source, held = _type(table), _type(indices)
+    _demand(indices.kind == "indices" and table.kind == "shared", "is by indices")
+    _demand(source.bits == held.bits == 32 and held.frac == 0, "is in the low ring")
+    _demand(indices.shape[-1] == table.shape[0], "is in a table of another length")
+    shape = (*indices.shape[:-1], *table.shape[1:])
+    _demand(result.kind == "shared" and result.shape == shape, "has another shape")
+    if source != _type(result):
+        Conversion(source, _type(result))
+    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+
+
 def _region(given: Given) -> None:
     index = given.step.params["region"]
     _demand(
@@ -339,5 +358,6 @@ RULES: dict[str, Rule] = {
     "recast": _recast,
     "multiply": _multiply,
     "einsum": _einsum,
+    "lookup": _lookup,
     "region": _region,
 }

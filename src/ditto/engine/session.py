@@ -1,6 +1,7 @@
 """A party ready to compute: protocols on its channel, regions on its SPU runtimes."""
 
 from collections.abc import Callable
+from typing import Any
 
 from ditto.engine.certificates import CertificateProver
 from ditto.engine.config import LinkConfig
@@ -19,6 +20,10 @@ class Session:
         self.party = party
         self.spu_link = SpuLink(mailbox, party.rank)
         """Counts what SPU sends, beside ``party.channel`` for the protocols."""
+        self.holdings: dict[str, Any] = {}
+        """What functions that run at this party keep from one call to the next."""
+        self.report: Callable[[dict[str, Any]], None] = lambda _: None
+        """Tells whoever called how far the call has come."""
         self._close = close
         self._runtimes: Runtimes | None = None
 

@@ -38,6 +38,7 @@ Reply = tuple[Json, Arrays]
 PartyFunction = Callable[[Session, Json, Arrays], Reply]
 Outcome = Reply | BaseException
 OnOutcome = Callable[[int, Outcome], None]
+OnProgress = Callable[[int, Json], None]
 
 NAMES = ("alice", "bob", "carol")
 
@@ -66,10 +67,12 @@ class Trio(ABC):
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
         on_outcome: OnOutcome | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """Call the function at all parties; what each answered, or its error.
 
-        ``on_outcome(rank, outcome)`` is told each as soon as it is there.
+        ``on_outcome(rank, outcome)`` is told each as soon as it is there, and
+        ``on_progress(rank, said)`` what a party reports on the way.
         """
 
     def call(
@@ -77,9 +80,10 @@ class Trio(ABC):
         function: PartyFunction,
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Reply]:
         """As ``outcomes``; raises the first error."""
-        outcomes = self.outcomes(function, parameters, arrays)
+        outcomes = self.outcomes(function, parameters, arrays, on_progress=on_progress)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -127,8 +131,11 @@ class ThreadTrio(Trio):
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
         on_outcome: OnOutcome | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """See Trio."""
+        for rank, session in enumerate(self.sessions):
+            session.report = partial(on_progress or _ignore, rank)
         inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
         return _together(
             [
@@ -197,11 +204,12 @@ class ProcessTrio(Trio):
         parameters: Json | Sequence[Json] | None = None,
         arrays: Sequence[Mapping[str, Any]] | None = None,
         on_outcome: OnOutcome | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """See Trio. The function must be importable by name."""
         path = f"{_importable(function)}:{function.__qualname__}"
         bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
-        return self._ask(bodies, arrays or [{}] * 3, on_outcome)
+        return self._ask(bodies, arrays or [{}] * 3, on_outcome, on_progress)
 
     def close(self) -> None:
         """See Trio."""
@@ -226,6 +234,7 @@ class ProcessTrio(Trio):
         bodies: Sequence[Json],
         arrays: Sequence[Mapping[str, Any]],
         on_outcome: OnOutcome | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         def ask(rank: int) -> Outcome:
             process = self.processes[rank]
@@ -233,7 +242,10 @@ class ProcessTrio(Trio):
                 raise RuntimeError("A worker was started without pipes.")
             try:
                 write_frame(cast(Any, process.stdin), bodies[rank], arrays[rank])
-                frame = read_frame(cast(Any, process.stdout))
+                while frame := read_frame(cast(Any, process.stdout)):
+                    if "progress" not in frame[0]:
+                        break
+                    (on_progress or _ignore)(rank, frame[0]["progress"])
             except BrokenPipeError:
                 frame = None
             if frame is None:
@@ -249,6 +261,10 @@ class ProcessTrio(Trio):
             return body.get("result", {}), results
 
         return _together([partial(ask, rank) for rank in range(3)], on_outcome)
+
+
+def _ignore(_: int, __: Json) -> None:
+    """Nobody asked how far it is."""
 
 
 def _together(

@@ -2,7 +2,8 @@
 
 Reads frames on standard input: first its link configuration, then calls. A call names
 a function of an importable module as ``module:function``; only the process that
-started this one can write to its input. Answers with one frame for each.
+started this one can write to its input. Answers with one frame for each, after any
+number of frames that tell how far the call has come.
 """
 
 import importlib
@@ -27,6 +28,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
         for path in reversed(opening[0]["path"]):
             sys.path.insert(0, path)
         session = open_session(LinkConfig.model_validate(opening[0]["link"]))
+        session.report = lambda said: write_frame(replies, {"progress": said}, {})
         write_frame(replies, {"ready": True}, {})
     except (DittoError, ValueError) as error:
         write_frame(replies, {"error": describe(error)}, {})

@@ -29,6 +29,7 @@ from ditto.models.layers import (
     check_activation,
     dense,
     layer_norm,
+    split_heads,
 )
 from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
 
@@ -97,7 +98,10 @@ Apply = Callable[..., jax.Array]
 
 
 def build(config: BertConfig, head: Head) -> Apply:
-    """The model as a function of its parameters, ids (B, S), mask (B, S) and types."""
+    """The model as a function of its parameters, ids (B, S), mask (B, S) and types.
+
+    The mask may be of integers, or of float32 if it is to be secret.
+    """
 
     def apply(
         p: Params, ids: jax.Array, mask: jax.Array, types: jax.Array | None = None
@@ -117,6 +121,18 @@ def encode(
     types: jax.Array | None = None,
 ) -> jax.Array:
     """Hidden states (B, S, H)."""
+    *_, last = hidden_states(config, p, ids, mask, types)
+    return last
+
+
+def hidden_states(
+    config: BertConfig,
+    p: Params,
+    ids: jax.Array,
+    mask: jax.Array,
+    types: jax.Array | None = None,
+) -> list[jax.Array]:
+    """The embeddings, and what every layer makes of them, each (B, S, H)."""
     with jax.named_scope("embeddings"):
         e = p["embeddings"]
         first = config.first_position
@@ -124,11 +140,12 @@ def encode(
         if config.types:
             x = x + (e["type"][0] if types is None else e["type"][types])
         x = layer_norm(e["norm"], x, config.eps)
-    seen = mask.astype(bool)[:, None, None, :]
+    seen = (mask if mask.dtype == jnp.float32 else mask.astype(bool))[:, None, None, :]
+    states = [x]
     for k, layer in enumerate(p["layers"]):
         with jax.named_scope(f"encoder.layer.{k}"):
-            x = encoder_layer(config, layer, x, seen)
-    return x
+            states.append(encoder_layer(config, layer, states[-1], seen))
+    return states
 
 
 def encoder_layer(
@@ -136,8 +153,11 @@ def encoder_layer(
 ) -> jax.Array:
     """Attention and feed-forward."""
     with jax.named_scope("attention"):
-        q, k, v = (dense(p[name], x) for name in ("query", "key", "value"))
-        mixed = dense(p["output"], attention(q, k, v, seen, config.heads))
+        q, k, v = (
+            split_heads(dense(p[name], x), config.heads)
+            for name in ("query", "key", "value")
+        )
+        mixed = dense(p["output"], attention(q, k, v, seen))
     with jax.named_scope("attention_norm"):
         x = layer_norm(p["attention_norm"], x + mixed, config.eps)
     with jax.named_scope("feed_forward"):

@@ -25,6 +25,7 @@ from ditto.models.layers import (
     check_activation,
     dense,
     layer_norm,
+    split_heads,
 )
 from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
 
@@ -82,48 +83,122 @@ class Gpt2Config:
         )
 
 
+Cache = list[tuple[jax.Array, jax.Array]]
+"""The keys and values of every layer, each (B, heads, T, D)."""
+
+
 def build(config: Gpt2Config, head: Head) -> Callable[..., jax.Array]:
     """The model as a function of its parameters, ids (B, S) and mask (B, S)."""
 
     def apply(p: Params, ids: jax.Array, mask: jax.Array) -> jax.Array:
-        hidden = decode(config, p, ids, mask)
+        *_, x = hidden_states(config, p, ids, mask)
+        if head == "generate":
+            return predict(config, p, x)
+        last = mask.astype(jnp.int32).sum(-1) - 1
+        x = normalise(config, p, at_position(x, last))
         with jax.named_scope(head):
-            if head == "generate":
-                return jnp.asarray(hidden @ p["embeddings"]["word"].T)
-            last = mask.astype(jnp.int32).sum(-1) - 1
-            chosen = jax.nn.one_hot(last, ids.shape[1], dtype=hidden.dtype)
-            last_state = jnp.einsum("bs,bsh->bh", chosen, hidden)
-            return jnp.asarray(last_state @ p["score"]["w"])
+            return jnp.asarray(x @ p["score"]["w"])
 
     return apply
 
 
-def decode(config: Gpt2Config, p: Params, ids: jax.Array, mask: jax.Array) -> jax.Array:
-    """Hidden states (B, S, H)."""
+def hidden_states(
+    config: Gpt2Config, p: Params, ids: jax.Array, mask: jax.Array
+) -> list[jax.Array]:
+    """The embeddings, and what every layer makes of them, each (B, S, H)."""
+    return run_layers(config, p, ids, mask)[0]
+
+
+def run_layers(
+    config: Gpt2Config, p: Params, ids: jax.Array, mask: jax.Array
+) -> tuple[list[jax.Array], Cache]:
+    """Hidden states, and the keys and values that later tokens will look at."""
     length = ids.shape[1]
     with jax.named_scope("embeddings"):
         x = p["embeddings"]["word"][ids] + p["embeddings"]["position"][:length]
     past = jnp.tril(jnp.ones((length, length), bool))
     seen = past[None, None] & mask.astype(bool)[:, None, None, :]
+    states, cache = [x], []
     for k, layer in enumerate(p["layers"]):
         with jax.named_scope(f"decoder.layer.{k}"):
-            x = decoder_layer(config, layer, x, seen)
+            x, pair = decoder_layer(config, layer, x, seen)
+        states.append(x)
+        cache.append(pair)
+    return states, cache
+
+
+def begin(
+    config: Gpt2Config, p: Params, ids: jax.Array, lengths: jax.Array
+) -> tuple[jax.Array, Cache]:
+    """The logits (B, V) of what follows prompts of these lengths, and their cache."""
+    mask = jnp.arange(ids.shape[1]) < lengths[:, None]
+    states, cache = run_layers(config, p, ids, mask)
+    return predict(config, p, at_position(states[-1], lengths - 1)), cache
+
+
+def go_on(
+    config: Gpt2Config, p: Params, ids: jax.Array, positions: jax.Array, cache: Cache
+) -> tuple[jax.Array, Cache]:
+    """The logits (B, V) of what follows one more token (B), and the cache with it.
+
+    Token b stands at position ``positions[b]``; the cache has room for it.
+    """
+    places = jnp.arange(cache[0][0].shape[2])
+    with jax.named_scope("embeddings"):
+        e = p["embeddings"]
+        x = (e["word"][ids] + e["position"][positions])[:, None]
+    here = (places == positions[:, None])[:, None, :, None]
+    seen = (places <= positions[:, None])[:, None, None, :]
+    grown: Cache = []
+    for k, (layer, past) in enumerate(zip(p["layers"], cache, strict=True)):
+        with jax.named_scope(f"decoder.layer.{k}"):
+            x, pair = decoder_layer(config, layer, x, seen, (here, past))
+        grown.append(pair)
+    return predict(config, p, x[:, 0]), grown
+
+
+def decoder_layer(
+    config: Gpt2Config,
+    p: Params,
+    x: jax.Array,
+    seen: jax.Array,
+    past: tuple[jax.Array, tuple[jax.Array, jax.Array]] | None = None,
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """Attention and feed-forward, each on a normalised copy; also keys and values.
+
+    ``past`` says where this token's keys and values go into those of before.
+    """
+    with jax.named_scope("attention"):
+        normed = layer_norm(p["attention_norm"], x, config.eps)
+        parts = jnp.split(dense(p["qkv"], normed), 3, axis=-1)
+        q, k, v = (split_heads(part, config.heads) for part in parts)
+        if past is not None:
+            here, (keys, values) = past
+            k, v = jnp.where(here, k, keys), jnp.where(here, v, values)
+        x = x + dense(p["output"], attention(q, k, v, seen))
+    with jax.named_scope("feed_forward"):
+        normed = layer_norm(p["feed_norm"], x, config.eps)
+        fed = ACTIVATIONS[config.activation](dense(p["up"], normed))
+        return jnp.asarray(x + dense(p["down"], fed)), (k, v)
+
+
+def at_position(x: jax.Array, positions: jax.Array) -> jax.Array:
+    """Of each row of x (B, S, H) the state at one position, free if it is public."""
+    chosen = jnp.arange(x.shape[1]) == positions[:, None]
+    return jnp.where(chosen[:, :, None], x, 0.0).sum(1)
+
+
+def normalise(config: Gpt2Config, p: Params, x: jax.Array) -> jax.Array:
+    """The last normalisation."""
     with jax.named_scope("last_norm"):
         return layer_norm(p["last_norm"], x, config.eps)
 
 
-def decoder_layer(
-    config: Gpt2Config, p: Params, x: jax.Array, seen: jax.Array
-) -> jax.Array:
-    """Attention and feed-forward, each on a normalised copy."""
-    with jax.named_scope("attention"):
-        normed = layer_norm(p["attention_norm"], x, config.eps)
-        q, k, v = jnp.split(dense(p["qkv"], normed), 3, axis=-1)
-        x = x + dense(p["output"], attention(q, k, v, seen, config.heads))
-    with jax.named_scope("feed_forward"):
-        normed = layer_norm(p["feed_norm"], x, config.eps)
-        fed = ACTIVATIONS[config.activation](dense(p["up"], normed))
-        return jnp.asarray(x + dense(p["down"], fed))
+def predict(config: Gpt2Config, p: Params, x: jax.Array) -> jax.Array:
+    """Logits from the last layer's states."""
+    x = normalise(config, p, x)
+    with jax.named_scope("generate"):
+        return jnp.asarray(x @ p["embeddings"]["word"].T)
 
 
 _LAYER = {

@@ -1,7 +1,7 @@
 """The one table of models: which checkpoints load, and as what."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,23 @@ class Model:
     config: Any
     params: Params
     apply: Callable[..., Any]
+
+    @property
+    def trace(self) -> Callable[..., Any]:
+        """As ``apply``, with a list of the hidden states before the answer."""
+        module, _ = FAMILIES[self.family]
+
+        def traced(params: Params, *inputs: Any) -> Any:
+            states = module.hidden_states(self.config, params, *inputs)
+            return states, self.apply(params, *inputs)
+
+        return traced
+
+    def configured(self, **changes: Any) -> "Model":
+        """The same parameters under another configuration."""
+        module, _ = FAMILIES[self.family]
+        config = replace(self.config, **changes)
+        return replace(self, config=config, apply=module.build(config, self.head))
 
     def tensors(self) -> Tensors:
         """The parameters under the names of the checkpoint."""

@@ -1,7 +1,7 @@
 """Protocols on replicated shares, the channel they talk over, and their one registry.
 
 In topological order: channel, memory, party, cost, session; linear, share, reveal,
-reshare, boolean, recast, kernels, multiply, paper; forms, registry.
+reshare, boolean, recast, kernels, multiply, lookup, paper; forms, registry.
 """
 
 from ditto.protocols.boolean import and_bits, and_bits_cost
@@ -27,6 +27,7 @@ from ditto.protocols.linear import (
     subtract,
     sum_over,
 )
+from ditto.protocols.lookup import lookup
 from ditto.protocols.memory import MemoryChannel, memory_channels
 from ditto.protocols.multiply import (
     einsum,
@@ -82,6 +83,7 @@ __all__ = [
     "hand_out",
     "invert_bits",
     "lift",
+    "lookup",
     "matmul",
     "memory_channels",
     "multiply",

@@ -22,10 +22,12 @@ from ditto.sharing import (
     Rank,
     Shared,
     SharedBits,
+    SharedIndices,
     combine,
     combine_bits,
     deal,
     deal_bits,
+    deal_indices,
     pack_bits,
     packed_size,
     unpack_bits,
@@ -40,6 +42,7 @@ class Form(StrEnum):
     SHARES = "shares"
     BITS = "bits"
     OWNED = "known to P0"
+    INDICES = "indices of a table"
     OPENED = "opened"
     SUMMANDS = "summands for the client"
 
@@ -53,7 +56,7 @@ class Owned:
     type: FxpType
 
 
-Operand = Shared | SharedBits | Owned
+Operand = Shared | SharedBits | SharedIndices | Owned
 Result = Shared | SharedBits | Words | None
 
 
@@ -67,6 +70,12 @@ def hand_out(form: Form, integers: npt.NDArray[Any], kind: FxpType) -> list[Arra
                 "second": unpack_bits(held.second, shape),
             }
             for held in deal_bits(integers.astype(np.bool_))
+        ]
+    if form == Form.INDICES:
+        shape_only = np.array(integers.shape, np.int64)
+        return [
+            {"keys": held.keys, "shape": shape_only}
+            for held in deal_indices(integers, depth=DEPTH)
         ]
     words = kind.ring.reduce(integers)
     if form == Form.OWNED:
@@ -82,6 +91,9 @@ def take_in(
     if form == Form.OWNED:
         shape = tuple(int(n) for n in arrays["shape"])
         return Owned(arrays.get("integers"), shape, kind)
+    if form == Form.INDICES:
+        shape = tuple(int(n) for n in arrays["shape"])
+        return SharedIndices(arrays["keys"], shape, DEPTH, 32)
     first, second = arrays["first"], arrays["second"]
     if form == Form.BITS:
         return SharedBits(pack_bits(first), pack_bits(second), first.shape)
@@ -131,3 +143,5 @@ def client_bytes(form: Form, result: Result, kind: FxpType) -> int:
 
 OWNER = Rank.P0
 """Who knows an owned tensor in the rows of the registry."""
+DEPTH = 23
+"""How many rows the table has that indices in the registry go into."""

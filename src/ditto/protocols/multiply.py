@@ -62,14 +62,16 @@ def multiply(
     source = product_type(x.type, y.type)
     total = np.add(y.first, y.second)
     z = np.add(np.multiply(x.first, total), np.multiply(x.second, y.first))
-    return _finish(party, np.asarray(z), source, to, rounds)
+    return finish_product(party, np.asarray(z), source, to, rounds)
 
 
 def square(
     party: Party, x: Shared, to: FxpType | None = None, rounds: Rounds = 2
 ) -> Shared:
     """Elementwise x*x."""
-    return _finish(party, _local_square(x), product_type(x.type, x.type), to, rounds)
+    return finish_product(
+        party, _local_square(x), product_type(x.type, x.type), to, rounds
+    )
 
 
 def sum_of_squares(
@@ -82,7 +84,7 @@ def sum_of_squares(
 ) -> Shared:
     """The sum of x*x over ``axis``, kept as an axis of size one: costs per result."""
     z = _local_square(x).sum(axis=axis, keepdims=True, dtype=x.ring.dtype)
-    return _finish(party, z, product_type(x.type, x.type), to, rounds)
+    return finish_product(party, z, product_type(x.type, x.type), to, rounds)
 
 
 def matmul(
@@ -108,7 +110,7 @@ def einsum(
         (x.second, y.first),
         source.ring,
     )
-    return _finish(party, z, source, to, rounds)
+    return finish_product(party, z, source, to, rounds)
 
 
 def product_type(x: FxpType, y: FxpType) -> FxpType:
@@ -136,9 +138,10 @@ def _local_square(x: Shared) -> Words:
     return np.asarray(np.multiply(x.first, np.add(x.first, doubled)))
 
 
-def _finish(
+def finish_product(
     party: Party, z: Words, source: FxpType, to: FxpType | None, rounds: Rounds
 ) -> Shared:
+    """Steps 2 and 3: from what each party multiplied by itself to shares."""
     ring, shape, flat = source.ring, z.shape, z.reshape(-1)
     if to is None:
         return reshare(party, ring.reduce(z), source)

@@ -7,6 +7,7 @@ suite holds every row to it, the bench prints it, and a plaintext simulator has 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from math import isqrt, prod
 from typing import Any, Literal
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from ditto.fixedpoint import FxpType
 from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.cost import FREE, Cost
-from ditto.protocols.forms import OWNER, Form
+from ditto.protocols.forms import DEPTH, OWNER, Form
 from ditto.protocols.linear import (
     add,
     add_public,
@@ -26,6 +27,7 @@ from ditto.protocols.linear import (
     subtract,
     sum_over,
 )
+from ditto.protocols.lookup import lookup
 from ditto.protocols.multiply import (
     einsum,
     matmul,
@@ -50,7 +52,7 @@ from ditto.protocols.reveal import (
     reveal_to_client_cost,
 )
 from ditto.protocols.share import share, share_cost
-from ditto.sharing import Rank, Shared, SharedBits
+from ditto.sharing import Rank, Shared, SharedBits, SharedIndices
 
 Variant = Literal["ours", "ours-one-round", "paper"]
 Reals = npt.NDArray[np.float64]
@@ -108,6 +110,8 @@ class Protocol:
         """Smallest and largest integers for which operands and results fit."""
         if self.takes == Form.BITS:
             return 0, 1
+        if self.takes == Form.INDICES:
+            return 0, DEPTH - 1
         return 1 - self._operand_limit, self._operand_limit - 1
 
     @property
@@ -343,6 +347,44 @@ def _ends() -> list[Protocol]:
     ]
 
 
+def _lookup_row(to: FxpType | None, rounds: Rounds) -> Protocol:
+    kind, index = fxp(32, 12), fxp(32, 0)
+    table = np.arange(DEPTH, dtype=np.int64) ** 4 - 100_000
+
+    def run(party: Party, indices: SharedIndices) -> Shared:
+        held = deal_fixed(table, kind)[party.rank]
+        return lookup(party, indices, held, to, rounds)
+
+    def plain(x: Any) -> Any:
+        found: Any = table[np.asarray(x).astype(np.int64)]
+        return found * Fraction(1, 1 << kind.frac)
+
+    return Protocol(
+        name="lookup" + (" + recast" if to else ""),
+        variant="ours" if rounds == 2 else "ours-one-round",
+        parameters={"table": str(kind)} | ({"to": str(to)} if to else {}),
+        formula=f"2l + l' + {3 if rounds == 2 else 4}k" if to else "3l",
+        operands=(index,),
+        result=to or kind,
+        holds=kind,
+        shapes=_one_matrix,
+        run=run,
+        plain=plain,
+        cost=lambda shape: product_cost(prod(shape), kind, to, rounds),
+        error=_recast_error(kind, to, fused=True) if to else EXACT,
+        takes=Form.INDICES,
+    )
+
+
+def deal_fixed(integers: npt.NDArray[np.int64], kind: FxpType) -> list[Shared]:
+    """Shares of numbers that all know, the same at every call."""
+    ring = kind.ring
+    x0 = ring.reduce(integers * 7919)
+    x1 = ring.reduce(integers * 104_729)
+    x2 = ring.reduce(integers - x0.astype(np.int64) - x1.astype(np.int64))
+    return [Shared(x0, x1, kind), Shared(x1, x2, kind), Shared(x2, x0, kind)]
+
+
 def _bit_row(
     name: str,
     formula: str,
@@ -417,6 +459,8 @@ def _rows() -> list[Protocol]:
         *(_recast_row(*row, rounds) for row in recasts for rounds in both),
         _recast_row("downcast", fxp(64, 18), fxp(32, 8), 2),
         *_paper_rows(),
+        _lookup_row(None, 2),
+        *(_lookup_row(fxp(32, 6), rounds) for rounds in both),
         *(
             _product_row(p, operand, None, 2)
             for p in _PRODUCTS

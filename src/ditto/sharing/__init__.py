@@ -8,6 +8,7 @@ from ditto.sharing.boolean import (
     pack_bits,
     unpack_bits,
 )
+from ditto.sharing.indices import SharedIndices, deal_indices
 from ditto.sharing.packing import pack, packed_size, unpack
 from ditto.sharing.prf import KEY_BYTES, Masks, Stream, derive_key
 from ditto.sharing.rank import RANKS, Rank
@@ -21,11 +22,13 @@ __all__ = [
     "Rank",
     "Shared",
     "SharedBits",
+    "SharedIndices",
     "Stream",
     "combine",
     "combine_bits",
     "deal",
     "deal_bits",
+    "deal_indices",
     "derive_key",
     "pack",
     "pack_bits",

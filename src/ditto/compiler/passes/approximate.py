@@ -223,6 +223,8 @@ class _Writer:
     def fitted(self, name: str, x: int, operand: Range, here: Profile) -> int:
         radius = math.ceil(8 * max(operand.largest * here.margin, 0.5)) / 8
         whole = _whole_fit(name, radius, here.fit_error)
+        if whole is not None and whole.bits <= _CLAMP:
+            return self.polynomial(SHAPES[name], x, whole)
         inner = _clamped_fit(name, here.fit_error)
         if whole is not None and whole.bits <= _CLAMP + inner.bits:
             return self.polynomial(SHAPES[name], x, whole)

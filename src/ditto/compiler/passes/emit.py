@@ -5,7 +5,7 @@ can. A recast is made where a value is wanted in another type than it has, once 
 type; an input is simply shared in every type it is wanted in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from ditto.compiler.passes.region import (
     HIGH_BITS,
     LOW_BITS,
     LOW_FIXED,
+    TABLE,
     RegionWriter,
 )
 from ditto.compiler.passes.rings import Kind, power_of_two, regions
@@ -41,6 +42,8 @@ class Emitter:
     profile: Profile
     roles: Sequence[Role]
     names: Sequence[str]
+    kept: Mapping[int, FxpType | None] = field(default_factory=dict)
+    """The results that the parties keep, and the types they must have, if any."""
     _values: list[Value] = field(default_factory=list)
     _steps: list[Step] = field(default_factory=list)
     _constants: dict[tuple[str, tuple[int, ...], bytes], int] = field(
@@ -64,8 +67,8 @@ class Emitter:
         for i in self.graph.outputs:
             self._demand(i)
         outputs = [
-            Output(self._result(i), self.graph.nodes[i].dtype)
-            for i in self.graph.outputs
+            Output(self._result(i, k), self.graph.nodes[i].dtype, k in self.kept)
+            for k, i in enumerate(self.graph.outputs)
         ]
         nodes = [self.graph.nodes[i] for i in self.graph.inputs]
         inputs = tuple(
@@ -132,6 +135,8 @@ class Emitter:
                 self._base[i] = self._scale(i, node)
             case "product":
                 self._base[i] = self._product(i, node)
+            case "lookup":
+                self._base[i] = self._lookup(i, node)
             case _:
                 self._region(self._leaders[i])
 
@@ -164,12 +169,26 @@ class Emitter:
     def _form(self, i: int, type: FxpType | None) -> int:  # noqa: A002
         """An input in one type; None for a public one."""
         node = self.graph.nodes[i]
-        given = self.graph.nodes[node.inputs[0]] if node.op == "one_hot" else node
-        forms = self._forms.setdefault(int(given.params["index"]), {})
-        key = (type, node.shape)
+        kind = "public" if type is None else "shared"
+        return self._formed(i, node.shape, type, kind)
+
+    def _indices(self, i: int, depth: int) -> int:
+        """An input as what selects rows of a table."""
+        shape = (*self.graph.nodes[i].shape, depth)
+        return self._formed(i, shape, FxpType(LOW_BITS, 0), "indices")
+
+    def _formed(
+        self,
+        i: int,
+        shape: tuple[int, ...],
+        type: FxpType | None,  # noqa: A002
+        kind: str,
+    ) -> int:
+        node = self.graph.nodes[i]
+        forms = self._forms.setdefault(int(node.params["index"]), {})
+        key = (type, shape)
         if key not in forms:
-            kind = "public" if type is None else "shared"
-            forms[key] = self._new(node.shape, type, node.dtype, kind)
+            forms[key] = self._new(shape, type, node.dtype, kind)
         return forms[key]
 
     def plain(self, i: int) -> int:
@@ -204,9 +223,15 @@ class Emitter:
         if held.type == type:
             return value
         here = self.profile.at(scope)
+        within = held.fxp.bits == type.bits  # the paper has casts between rings only
         made = self._new(held.shape, type, held.dtype)
         return self._step(
-            "recast", [value], made, scope, rounds=here.rounds, casts=here.casts
+            "recast",
+            [value],
+            made,
+            scope,
+            rounds=here.rounds,
+            casts="ours" if within else here.casts,
         )
 
     def check_constant(self, i: int, type: FxpType) -> None:  # noqa: A002
@@ -232,7 +257,10 @@ class Emitter:
     def _low(self, i: int) -> int:
         return self.shared(i, self._type(i))
 
-    def _result(self, i: int) -> int:
+    def _result(self, i: int, k: int) -> int:
+        due = self.kept.get(k)
+        if due is not None:
+            return self.shared(i, due)
         if self.kinds[i] == "public":
             return self.plain(i)
         if self.kinds[i] == "input":
@@ -344,6 +372,19 @@ class Emitter:
         return self._step(
             "einsum", inputs, made, node.scope, rounds=rounds, subscripts=text
         )
+
+    def _lookup(self, i: int, node: Node) -> int:
+        table, ids = node.inputs
+        if self.types is None:
+            held = made_as = TABLE
+        else:
+            held = FxpType(LOW_BITS, self.types.frac[table])
+            made_as = FxpType(LOW_BITS, self.types.frac[i])
+        rows = self.shared(table, held)
+        indices = self._indices(ids, self.graph.nodes[table].shape[0])
+        made = self._new(node.shape, made_as, node.dtype)
+        rounds = self.profile.at(node.scope).rounds
+        return self._step("lookup", [indices, rows], made, node.scope, rounds=rounds)
 
     def _rises(self, i: int) -> FxpType | None:
         """The type in the high ring that all users of a product want, if they do."""

@@ -111,13 +111,14 @@ def fit(name: str, radius: float, degree: int, *, clamped: bool = False) -> Fit:
     weights = np.ones_like(x)
     best: tuple[float, Reals] | None = None
     for _ in range(40):  # Lawson's iteration: weight where the error is large
-        root = np.sqrt(weights)
-        solution = np.linalg.lstsq(basis * root[:, None], rest * root, rcond=None)[0]
+        weighted = basis.T * weights
+        solution = np.linalg.solve(weighted @ basis, weighted @ rest)
         error = np.abs(basis @ solution - rest)
         if best is None or error.max() < best[0]:
             best = (float(error.max()), np.asarray(solution, np.float64))
         weights *= error + 1e-12
-        weights /= weights.sum()
+        weights /= weights.mean()
+        weights = np.maximum(weights, 1e-9)  # keeps the equations solvable
     assert best is not None  # noqa: S101  (the loop ran)
     return Fit(tuple(float(c) for c in best[1]), radius, best[0])
 

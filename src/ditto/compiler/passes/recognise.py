@@ -1,10 +1,8 @@
-"""recognise: find GeLU, SiLU, sigmoid, tanh, the exp of softmax, and table lookups.
+"""recognise: find GeLU, SiLU, sigmoid, tanh, and the exp of softmax.
 
 A function of one tensor, element by element, is told by what it does, not by how it is
 written: every such piece of the graph is evaluated on a grid and compared with the
-functions we know. The exp of softmax is told by its operand, x less a maximum of x. A
-lookup ``table[ids]`` or ``one_hot(ids) @ table`` by secret ids that are an input
-becomes a product with a one-hot matrix, which the client shares instead of the ids.
+functions we know. The exp of softmax is told by its operand, x less a maximum of x.
 """
 
 from collections.abc import Sequence
@@ -53,7 +51,7 @@ FUNCTIONS: dict[str, Params] = {
 """Operations that are recognised, with their parameters."""
 
 
-def recognise(graph: Graph, secret: list[bool], *, lookups: bool) -> Graph:
+def recognise(graph: Graph) -> Graph:
     """Name the functions that a profile replaces."""
     grid = jnp.asarray(_GRID)
     known = {n: np.asarray(evaluate(n, p, [grid])) for n, p in FUNCTIONS.items()}
@@ -77,9 +75,6 @@ def recognise(graph: Graph, secret: list[bool], *, lookups: bool) -> Graph:
             name, source = found[i]
             operand = (place[source],)
             place[i] = builder.emit_encoded(name, operand, FUNCTIONS[name], node.scope)
-        elif lookups and (table := _lookup(old, i, secret)):
-            ids, depth = table
-            place[i] = _look_up(builder, node, place[ids], inputs, depth)
         elif node.op == "exp" and less_its_maximum(old, node.inputs[0]):
             place[i] = builder.emit("exp_negative", *inputs, scope=node.scope)
         else:
@@ -154,82 +149,3 @@ def less_its_maximum(graph: Graph, i: int) -> bool:
         subtrahend = graph.nodes[subtrahend].inputs[0]
     top = graph.nodes[subtrahend]
     return top.op == "reduce_max" and top.inputs[0] == minuend
-
-
-def _lookup(graph: Graph, i: int, secret: list[bool]) -> tuple[int, int] | None:
-    """For a lookup by an input that is secret: the input and the table's length."""
-    node = graph.nodes[i]
-    if node.op == "gather":
-        table, start = node.inputs
-        numbers = node.params["dimension_numbers"]["fields"]
-        shape = graph.nodes[table].shape
-        whole_rows = list(node.params["slice_sizes"]) == [1, *shape[1:]]
-        first_axis = (
-            numbers["start_index_map"] == numbers["collapsed_slice_dims"] == [0]
-        )
-        ids = _index_input(graph, start)
-        if whole_rows and first_axis and ids is not None and secret[ids]:
-            held = graph.nodes[ids].shape
-            in_order = graph.nodes[start].shape == (*held, 1)
-            last = [*range(len(held), len(node.shape))]
-            rows_last = list(numbers["offset_dims"]) == last
-            if in_order and rows_last and node.shape == (*held, *shape[1:]):
-                return ids, shape[0]
-    if node.op == "convert_element_type" and node.dtype == "float32":
-        equal = graph.nodes[node.inputs[0]]
-        if equal.op == "eq":
-            for k in (0, 1):
-                ids = _index_input(graph, equal.inputs[k])
-                places = graph.constant(equal.inputs[1 - k])
-                if ids is None or places is None or not secret[ids]:
-                    continue
-                depth = places.shape[-1] if places.ndim else 0
-                counts = np.array_equal(places.reshape(-1), np.arange(depth))
-                if counts and node.shape == (*graph.nodes[ids].shape, depth):
-                    return ids, depth
-    return None
-
-
-def _index_input(graph: Graph, i: int) -> int | None:
-    """The input that indices come from, through reshapes and wrap-around."""
-    while True:
-        node = graph.nodes[i]
-        if node.op == "input":
-            return i if node.dtype == "int32" else None
-        if node.op in MOVES:
-            i = node.inputs[0]
-        elif node.op == "select_n" and _wraps_around(graph, i):
-            i = node.inputs[1]
-        else:
-            return None
-
-
-def _wraps_around(graph: Graph, i: int) -> bool:
-    """Whether a node is where(j < 0, j + n, j), as indexing in JAX writes it."""
-    negative, plain, moved = graph.nodes[i].inputs
-    below, sum_ = graph.nodes[negative], graph.nodes[moved]
-    return (
-        (below.op, sum_.op) == ("lt", "add")
-        and below.inputs[0] == sum_.inputs[0] == plain
-        and graph.uniform(below.inputs[1]) == 0
-        and graph.uniform(sum_.inputs[1]) is not None
-    )
-
-
-def _look_up(
-    builder: Builder, node: Any, ids: int, inputs: tuple[int, ...], depth: int
-) -> int:
-    rows = builder.emit("one_hot", ids, scope=node.scope, depth=depth)
-    if node.op != "gather":
-        return rows
-    last = len(builder.nodes[rows].shape) - 1
-    return builder.emit(
-        "dot_general",
-        rows,
-        inputs[0],
-        scope=node.scope,
-        dimension_numbers=(((last,), (0,)), ((), ())),
-        precision=None,
-        preferred_element_type=None,
-        out_sharding=None,
-    )

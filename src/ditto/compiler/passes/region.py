@@ -21,6 +21,8 @@ HIGH = FxpType(bits=64, frac=FXP_FRAC[64])
 """SPU's own fixed point in the high ring."""
 LOW_FIXED = FxpType(bits=32, frac=FXP_FRAC[32])
 """SPU's own fixed point in the low ring, which the paper's way uses."""
+TABLE = FxpType(bits=32, frac=FXP_FRAC[64])
+"""What tables are looked up in when SPU goes on in its own fixed point."""
 _BOUNDED = {"reduce_max": "bounded_max", "reduce_min": "bounded_min"}
 _BITWISE = frozenset(
     [

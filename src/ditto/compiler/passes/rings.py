@@ -16,7 +16,7 @@ from ditto.compiler.graph import Graph
 from ditto.compiler.operations import LINEAR_SHAPE
 from ditto.fixedpoint import FxpType
 
-Kind = Literal["public", "input", "linear", "scale", "product", "low", "high"]
+Kind = Literal["public", "input", "linear", "scale", "product", "lookup", "low", "high"]
 
 LOW = frozenset(
     [
@@ -48,14 +48,6 @@ _BEFORE = frozenset(("mul", "add", "sub"))
 then truncated once, on its way up."""
 _MIN_PRECISION = 5.0
 """Significant bits below which a product moves to the high ring."""
-
-
-def is_given(graph: Graph, i: int) -> bool:
-    """Whether a node is brought in: an input, or the one-hot form of one."""
-    node = graph.nodes[i]
-    return node.op == "input" or (
-        node.op == "one_hot" and graph.nodes[node.inputs[0]].op == "input"
-    )
 
 
 def secrets(graph: Graph, public_inputs: Sequence[bool]) -> list[bool]:
@@ -124,8 +116,8 @@ def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
     node = graph.nodes[i]
     if not secret[i]:
         return "public"
-    if is_given(graph, i):
-        return "input"
+    if node.op in ("input", "lookup"):
+        return "input" if node.op == "input" else "lookup"
     if node.dtype == "bool":
         return "low"
     hidden = [secret[u] for u in node.inputs]

@@ -14,15 +14,21 @@ frac   what it is carried at. A product comes out at the sum of its operands' fr
 
 A product whose result may have frac S shares S between its operands such that both have
 the same relative precision, by their calibrated magnitudes.
+
+A weight has one frac for all products that take it, the coarsest they ask for, so that
+it is shared once. Where another plan has shared a weight or keeps a state already, its
+frac is ``pinned``: products take it as it is.
 """
 
 import math
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Graph
+from ditto.compiler.operations import MOVES
 from ditto.compiler.passes.rings import Kind, power_of_two
 from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import FxpType
@@ -40,6 +46,8 @@ _PUBLIC_FRAC = 14
 """The frac at which public summands that are no integers are added at least."""
 _CLOSE = 2
 """Bits of precision that are not worth a recast of their own."""
+_MOVED = MOVES | {"slice", "select_n", "concatenate", "dynamic_update_slice", "pad"}
+"""What leaves numbers as they are."""
 
 
 @dataclass
@@ -58,6 +66,12 @@ class Types:
     """For scales: the frac of the public factor."""
     natural: dict[int, int]
     """For products and scales: the frac before a recast."""
+    pinned: dict[int, int]
+    """Nodes whose frac is given: inputs, and what is only moved about of them."""
+    given: Mapping[int, int]
+    """Inputs that are shared already, and their fracs."""
+    weights: Set[int]
+    """Inputs that are weights."""
 
 
 def assign_types(
@@ -65,12 +79,30 @@ def assign_types(
     kinds: list[Kind],
     known: list[Range],
     margins: list[float],
+    *,
+    weights: Set[int] = frozenset(),
+    given: Mapping[int, int] | None = None,
 ) -> Types:
-    """The fracs of all secret nodes."""
+    """The fracs of all secret nodes.
+
+    ``weights`` are the nodes of inputs that are weights; ``given`` has the fracs of
+    inputs that are shared already.
+    """
     finest = [_finest(graph, i, known, margins, kinds) for i in range(len(graph.nodes))]
     count = len(graph.nodes)
     wants: list[list[int]] = [[] for _ in range(count)]
-    types = Types(list(finest), wants, [None] * count, [0] * count, {}, {}, {})
+    types = Types(
+        cap=list(finest),
+        wants=wants,
+        need=[None] * count,
+        frac=[0] * count,
+        operand_fracs={},
+        factor_frac={},
+        natural={},
+        pinned=_pinned(graph, kinds, known, given or {}),
+        given=given or {},
+        weights=weights,
+    )
     for i in range(count - 1, -1, -1):
         _back(graph, i, kinds, known, finest, types)
     for i in range(count):
@@ -78,6 +110,31 @@ def assign_types(
             _forward(graph, i, kinds, known, types)
             _check_precision(graph, i, kinds, known, types)
     return types
+
+
+def _pinned(
+    graph: Graph, kinds: list[Kind], known: list[Range], given: Mapping[int, int]
+) -> dict[int, int]:
+    """The given fracs of what products take, moved about as it may be."""
+    origin: dict[int, int] = {}
+    taken: set[int] = set()
+    for i, node in enumerate(graph.nodes):
+        if i in given:
+            origin[i] = i
+        elif node.op in _MOVED and kinds[i] == "linear":
+            found = [origin[u] for u in node.inputs if u in origin]
+            if found:
+                origin[i] = found[0]
+        elif kinds[i] in ("product", "lookup"):
+            taken |= {origin[u] for u in node.inputs if u in origin}
+    for i, source in origin.items():
+        if not known[i].largest < FxpType(BITS, given[source]).max_value:
+            raise FixedPointRangeError(
+                f"A value that is shared with frac {given[source]} already reaches "
+                f"{known[i].largest:.3g} on these samples. Compile the first plan with "
+                f"samples like these, or raise the profile's margin."
+            )
+    return {i: given[source] for i, source in origin.items() if source in taken}
 
 
 def _check_precision(
@@ -141,8 +198,11 @@ def _back(
     node, cap, need = graph.nodes[i], types.cap, types.need
     operands = _secret(graph, i, kinds)
     asked = types.wants[i]
-    if asked:
-        need[i] = min(frac for frac in asked if frac >= max(asked) - _CLOSE)
+    if i in types.pinned:
+        need[i] = types.pinned[i]
+    elif asked:
+        close = 0 if i in types.weights else max(asked) - _CLOSE
+        need[i] = min(frac for frac in asked if frac >= close)
 
     def require(u: int, frac: int) -> None:
         types.wants[u].append(frac)
@@ -178,21 +238,35 @@ def _back(
                     types.operand_fracs[i] = (cap[i] - room,)
                     enough = _PRECISION - math.floor(math.log2(known[u].rms))
                     require(u, min(cap[i] - room, enough))
+        case "lookup":
+            (table,) = (u for u in operands if graph.nodes[u].dtype == "float32")
+            cap[table] = min(cap[table], cap[i])
+            wanted = need[i]
+            require(table, cap[i] if wanted is None else wanted)
         case "product":
             if node.dtype == "float32":
-                fracs = _share(graph, i, known, finest, cap[i])
+                fracs = _share(graph, i, known, finest, types.pinned, cap[i])
                 types.operand_fracs[i] = fracs
                 for u, frac in zip(node.inputs, fracs, strict=True):
                     require(u, frac)
 
 
 def _share(
-    graph: Graph, i: int, known: list[Range], finest: list[int], total: int
+    graph: Graph,
+    i: int,
+    known: list[Range],
+    finest: list[int],
+    pinned: dict[int, int],
+    total: int,
 ) -> tuple[int, ...]:
     """Split the frac of a product between its operands."""
     a, b = graph.nodes[i].inputs
     if a == b:
         return (total // 2, total // 2)
+    if a in pinned:
+        return (pinned[a], min(pinned.get(b, finest[b]), total - pinned[a]))
+    if b in pinned:
+        return (min(finest[a], total - pinned[b]), pinned[b])
     whole = [_is_whole(graph, u) for u in (a, b)]
     if any(whole):
         first = 0 if whole[0] else min(total, finest[a])
@@ -208,7 +282,7 @@ def _is_whole(graph: Graph, i: int) -> bool:
     node = graph.nodes[i]
     while node.op in ("reshape", "transpose", "broadcast_in_dim", "slice", "squeeze"):
         node = graph.nodes[node.inputs[0]]
-    if node.dtype != "float32" or node.op == "one_hot":
+    if node.dtype != "float32":
         return True
     return (
         node.op == "convert_element_type"
@@ -262,10 +336,14 @@ def _forward(
             types.factor_frac[i] = types.natural[i] = 0
         return
     match kinds[i]:
-        case "input" if node.op == "one_hot":
-            frac[i] = 0
+        case "input" if i in types.pinned:
+            frac[i] = types.pinned[i]
         case "input" | "high":
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
+            frac[i] = min(frac[i], types.given.get(i, frac[i]))
+        case "lookup":
+            (table,) = (u for u in operands if graph.nodes[u].dtype == "float32")
+            frac[i] = frac[table] if wanted is None else min(frac[table], wanted)
         case "linear" | "low":
             carried = max((frac[u] for u in operands), default=0)
             publics = [u for u in node.inputs if kinds[u] == "public"]

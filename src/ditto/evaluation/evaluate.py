@@ -1,0 +1,225 @@
+"""A model on a task, in float, in the simulator or by three parties.
+
+Beside the task's own score stands how often the answer is the float model's, and how
+close to their bounds values came: the one way to be silently wrong is an overflow, and
+the simulator sees every one. With three parties it runs on the same inputs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ditto.compiler import Profile
+from ditto.compiler.simulator import Headroom
+from ditto.errors import CapacityError, SetupError
+from ditto.evaluation.metrics import cosine, score
+from ditto.evaluation.tasks import TASKS, Example, read_examples, read_lines
+from ditto.inference import Mode, Pretrained, from_pretrained
+from ditto.inference.backends import OnPart, OnStage, SimulatedBackend
+
+LIKENESS = ("cosine", "greedy")
+"""Tasks without labels: embeddings and texts, as alike as can be to the float model's.
+"""
+
+
+@dataclass
+class Evaluation:
+    """What a model scored."""
+
+    task: str
+    mode: Mode
+    profile: str
+    count: int
+    scores: dict[str, float]
+    headroom: dict[str, Headroom] = field(default_factory=dict)
+    """The tightest tensor of every part of the model."""
+    overflows: list[str] = field(default_factory=list)
+    """Inputs that left the calibrated ranges: their answers cannot be trusted."""
+
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a model is evaluated."""
+
+    profile: Profile
+    calibration: Sequence[str] | None = None
+    length: int | None = None
+    tokens: int = 20
+    head: str | None = None
+    on_stage: OnStage | None = None
+    on_part: OnPart | None = None
+
+
+def evaluate(
+    folder: str | Path,
+    task: str,
+    data: str | Path,
+    mode: Mode,
+    setting: Setting,
+    *,
+    limit: int | None = None,
+    progress: Progress = lambda *_: None,
+) -> Evaluation:
+    """Score a model on the first examples of a data set."""
+    if task not in (*TASKS, *LIKENESS):
+        raise SetupError(
+            f"There is no task {task!r}; there are {', '.join((*TASKS, *LIKENESS))}."
+        )
+    watched: tuple[Mode, ...] = ("simulate",) if mode == "mpc" else ()
+    model = open_model(folder, mode, setting)
+    others: tuple[Mode, ...] = ("float", *watched)
+    backends = {other: model.also(other) for other in others} | {mode: model}
+    result = Evaluation(task, mode, setting.profile.name, 0, {})
+    try:
+        if task in TASKS:
+            examples = read_examples(task, data, limit)
+            _check_labels(backends["float"], task)
+            _classify(examples, backends, mode, setting, result, progress)
+        elif task == "cosine":
+            _compare(read_lines(data, limit), backends, mode, setting, result, progress)
+        else:
+            _continue(
+                read_lines(data, limit), backends, mode, setting, result, progress
+            )
+    finally:
+        model.close()
+    if "simulate" in backends:
+        simulated = backends["simulate"].backend
+        if isinstance(simulated, SimulatedBackend):
+            result.headroom = simulated.headroom
+    return result
+
+
+def open_model(folder: str | Path, mode: Mode, setting: Setting) -> Pretrained:
+    """The model of a folder, in a setting."""
+    return from_pretrained(
+        folder,
+        profile=setting.profile,
+        mode=mode,
+        head=setting.head,
+        calibration=setting.calibration,
+        on_stage=setting.on_stage,
+        on_part=setting.on_part,
+    )
+
+
+def _check_labels(model: Pretrained, task: str) -> None:
+    if model.model.head != "classify":
+        raise SetupError(f"Task {task} needs a model for sequence classification.")
+    due = len(TASKS[task].labels)
+    if model.model.config.labels != due:
+        raise SetupError(
+            f"Task {task} has {due} labels, the model {model.model.config.labels}."
+        )
+
+
+def _asked(
+    backends: dict[Mode, Pretrained],
+    ask: Callable[[Pretrained], Any],
+    what: str,
+    result: Evaluation,
+) -> dict[Mode, Any]:
+    """The answers of all backends; an overflow in the simulator is noted."""
+    found: dict[Mode, Any] = {}
+    for name, model in backends.items():
+        try:
+            found[name] = ask(model)
+        except CapacityError as overflow:
+            result.overflows.append(f"{what}: {overflow}")
+    return found
+
+
+def _classify(
+    examples: list[Example],
+    backends: dict[Mode, Pretrained],
+    mode: Mode,
+    setting: Setting,
+    result: Evaluation,
+    progress: Progress,
+) -> None:
+    said: list[int] = []
+    due: list[int] = []
+    labels: list[int] = []
+    for k, example in enumerate(examples):
+        progress(k, len(examples))
+        pairs = None if example.pair is None else [example.pair]
+
+        def ask(model: Pretrained, one: Example = example, two: Any = pairs) -> int:
+            answer = model.predict([one.text], two, length=setting.length)[0]
+            return int(np.argmax(answer.values))
+
+        found = _asked(backends, ask, f"example {k + 1}", result)
+        labels.append(example.label)
+        due.append(found["float"])
+        said.append(found.get(mode, -1))
+    result.count = len(examples)
+    result.scores = score(TASKS[result.task].metric, labels, said)
+    if mode != "float":
+        alike = float(np.mean(np.equal(said, due)))
+        result.scores |= {"as in float": alike}
+        exact = score(TASKS[result.task].metric, labels, due)
+        result.scores |= {f"{name} of float": value for name, value in exact.items()}
+
+
+def _compare(
+    texts: list[str],
+    backends: dict[Mode, Pretrained],
+    mode: Mode,
+    setting: Setting,
+    result: Evaluation,
+    progress: Progress,
+) -> None:
+    likeness: list[float] = []
+    for k, text in enumerate(texts):
+        progress(k, len(texts))
+
+        def ask(model: Pretrained, one: str = text) -> Any:
+            return model.predict([one], length=setting.length)[0].values
+
+        found = _asked(backends, ask, f"sentence {k + 1}", result)
+        if mode in found:
+            likeness.append(float(cosine(found[mode], found["float"])))
+    result.count = len(texts)
+    if likeness:
+        result.scores = {
+            "least cosine": min(likeness),
+            "mean cosine": float(np.mean(likeness)),
+        }
+
+
+def _continue(
+    prompts: list[str],
+    backends: dict[Mode, Pretrained],
+    mode: Mode,
+    setting: Setting,
+    result: Evaluation,
+    progress: Progress,
+) -> None:
+    same: list[bool] = []
+    parted: list[int] = []
+    for k, prompt in enumerate(prompts):
+        progress(k, len(prompts))
+
+        def ask(model: Pretrained, one: str = prompt) -> list[int]:
+            return [t.ids[0] for t in model.generate(one, setting.tokens)]
+
+        found = _asked(backends, ask, f"prompt {k + 1}", result)
+        if mode in found:
+            got, due = found[mode], found["float"]
+            same.append(got == due)
+            pairs = zip(got, due, strict=False)
+            parted.append(
+                next((i for i, (a, b) in enumerate(pairs) if a != b), len(due))
+            )
+    result.count = len(prompts)
+    if same:
+        result.scores = {
+            "identical texts": float(sum(same)),
+            "tokens before they part": float(np.mean(parted)),
+        }

@@ -1,0 +1,92 @@
+"""The metrics of GLUE, and the likeness of embeddings.
+
+Source: scikit-learn's definitions; a ratio without a denominator is 0, as there.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ditto.errors import SetupError
+
+Labels = Sequence[int] | npt.NDArray[Any]
+
+
+def matthews(labels: Labels, predictions: Labels) -> float:
+    """Matthews' correlation, of two classes or more."""
+    true, said = _pair(labels, predictions)
+    classes, numbers = np.unique(np.concatenate([true, said]), return_inverse=True)
+    kinds, total = len(classes), len(true)
+    t = [int(n) for n in np.bincount(numbers[:total], minlength=kinds)]
+    p = [int(n) for n in np.bincount(numbers[total:], minlength=kinds)]
+    right = int((true == said).sum())
+    covariance = right * total - sum(a * b for a, b in zip(t, p, strict=True))
+    variances = (total**2 - sum(a * a for a in t)) * (total**2 - sum(b * b for b in p))
+    return covariance / math.sqrt(variances) if variances else 0.0
+
+
+def accuracy(labels: Labels, predictions: Labels) -> float:
+    """The share of right answers."""
+    true, said = _pair(labels, predictions)
+    return float((true == said).mean())
+
+
+def f1(labels: Labels, predictions: Labels) -> float:
+    """The harmonic mean of precision and recall of class 1."""
+    true, said = _pair(labels, predictions)
+    found = int(((true == 1) & (said == 1)).sum())
+    asked = int((true == 1).sum()) + int((said == 1).sum())
+    return 2 * found / asked if asked else 0.0
+
+
+METRICS: dict[str, tuple[Callable[[Labels, Labels], float], ...]] = {
+    "matthews": (matthews,),
+    "accuracy": (accuracy,),
+    "accuracy_and_f1": (accuracy, f1),
+}
+"""What a task is scored by."""
+
+
+def score(metric: str, labels: Labels, predictions: Labels) -> dict[str, float]:
+    """The figures of a metric, by name."""
+    if metric not in METRICS:
+        raise SetupError(f"No metric {metric!r}; there are: {', '.join(METRICS)}.")
+    return {f.__name__: f(labels, predictions) for f in METRICS[metric]}
+
+
+def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The cosine of the angle between rows; 0 where a row is 0."""
+    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if left.shape != right.shape or left.ndim == 0:
+        raise SetupError(
+            f"Rows of shapes {left.shape} and {right.shape} cannot be compared."
+        )
+    left, right = _scaled(left), _scaled(right)
+    norms = np.linalg.norm(left, axis=-1) * np.linalg.norm(right, axis=-1)
+    dots = np.einsum("...d,...d->...", left, right)
+    return np.asarray(
+        np.divide(dots, norms, out=np.zeros(norms.shape), where=norms != 0)
+    )
+
+
+def _scaled(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Rows by their largest entry, so that no square overflows or vanishes."""
+    largest = np.abs(rows).max(-1, keepdims=True, initial=0.0)
+    return np.asarray(
+        np.divide(rows, largest, out=np.zeros_like(rows), where=largest != 0)
+    )
+
+
+def _pair(
+    labels: Labels, predictions: Labels
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    true, said = np.asarray(labels), np.asarray(predictions)
+    if true.ndim != 1 or true.shape != said.shape or not true.size:
+        raise SetupError(
+            f"Labels of shape {true.shape} and predictions of shape {said.shape}: "
+            "there must be as many of both, and one at least."
+        )
+    return true, said

@@ -1,0 +1,100 @@
+"""The owner's part: plans of a model for every shape that is asked for.
+
+Plans are calibrated on sample texts, never on what a client asks. The first plan
+chooses the types of the weights; all others take them as they are, so that a model is
+shared once.
+"""
+
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.client.tokens import pad_batch
+from ditto.compiler import Plan, Profile
+from ditto.compiler import compile as compile_plan
+from ditto.inference.jobs import Job, function_of
+from ditto.inference.samples import Samples
+from ditto.models import Model, gpt2
+
+ROWS = 16
+"""Rows of tokens that a plan is calibrated on."""
+
+
+class Plans:
+    """Makes plans, each once."""
+
+    def __init__(
+        self, model: Model, profile: Profile, samples: Samples, rows: int = ROWS
+    ) -> None:
+        self.model = model
+        self.profile = profile
+        self._source = samples
+        self._rows = rows
+        self._made: dict[Job, Plan] = {}
+
+    def plan(self, job: Job) -> Plan:
+        """The plan of a job."""
+        if job not in self._made:
+            first = next(iter(self._made.values()), None)
+            if job.kind == "go on":
+                first = self._beginning(job)
+            samples = self.samples(job)
+            self._made[job] = compile_plan(
+                function_of(self.model, job),
+                samples[0],
+                profile=self.profile,
+                calibration=samples,
+                weights=(0,),
+                public=job.public,
+                state=job.state,
+                keep=job.keep,
+                like=first,
+            )
+        return self._made[job]
+
+    def _beginning(self, job: Job) -> Plan:
+        """A plan that leaves the state which a job goes on with."""
+        for made, plan in self._made.items():
+            if made.kind in ("begin", "go on"):
+                return plan
+        return self.plan(Job("begin", job.batch, job.length, inside=job.inside))
+
+    def samples(self, job: Job) -> list[tuple[Any, ...]]:
+        """Sample arguments of a job."""
+        count = -(-max(self._rows, 2 * job.batch) // job.batch)
+        return [self._sample(job, k) for k in range(count)]
+
+    def _sample(self, job: Job, k: int) -> tuple[Any, ...]:
+        params = self.model.params
+        rows = [
+            self._source.row(k * job.batch + i, job.length, pairs=job.pairs)
+            for i in range(job.batch)
+        ]
+        batch = pad_batch(rows, job.length, self._source.pad_id)
+        if job.kind in ("answer", "trace"):
+            mask = batch.mask.astype(np.float32) if job.hides_length else batch.mask
+            inputs = (params, batch.ids, mask)
+            return (*inputs, batch.types) if job.pairs else inputs
+        if job.kind == "begin":
+            return params, batch.ids, batch.lengths
+        rng = np.random.default_rng(k)
+        positions = rng.integers(0, batch.lengths).astype(np.int32)
+        _, cache = self._begin(params, batch.ids, np.maximum(positions, 1))
+        ids = np.take_along_axis(batch.ids, positions[:, None], 1)[:, 0]
+        return params, ids, positions, cache
+
+    @cached_property
+    def _begin(self) -> Any:
+        return jax.jit(partial(gpt2.begin, self.model.config))
+
+
+def grown(cache: Any, length: int) -> Any:
+    """A cache in the clear with room for ``length`` positions."""
+
+    def pad(x: Any) -> Any:
+        return jnp.pad(x, ((0, 0), (0, 0), (0, length - x.shape[2]), (0, 0)))
+
+    return jax.tree.map(pad, cache)

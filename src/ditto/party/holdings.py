@@ -1,0 +1,161 @@
+"""What a party does when it is asked: every function here runs at all three.
+
+A party holds plans by digest, a model's weights in the types that plans use them in,
+and for every running conversation its state, the kept results of the run before. It
+sees shares, public lengths and positions, and what the plan says; never a plain value.
+"""
+
+import resource
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ditto.compiler.execute import execute, prepare
+from ditto.compiler.local import held_input
+from ditto.compiler.plan import Input, Plan
+from ditto.engine import Region, Session
+from ditto.engine.frames import Arrays, Json
+from ditto.errors import MessageError
+from ditto.fixedpoint import FxpType
+from ditto.protocols import reveal_to_client
+from ditto.sharing import Shared
+
+Reply = tuple[Json, Arrays]
+
+
+@dataclass
+class Holdings:
+    """All that a party keeps between calls."""
+
+    plans: dict[str, tuple[Plan, list[Region]]] = field(default_factory=dict)
+    weights: dict[tuple[str, FxpType], Shared] = field(default_factory=dict)
+    states: dict[str, list[Shared]] = field(default_factory=dict)
+
+    def plan(self, digest: str) -> tuple[Plan, list[Region]]:
+        """A plan that was handed over before."""
+        if digest not in self.plans:
+            raise MessageError("This party does not hold that plan.")
+        return self.plans[digest]
+
+
+def holdings(session: Session) -> Holdings:
+    """What the party of a session keeps."""
+    held = session.holdings.setdefault("party", Holdings())
+    if not isinstance(held, Holdings):
+        raise TypeError("The holdings of a session belong to its party.")
+    return held
+
+
+def hold_plan(session: Session, _: Json, arrays: Arrays) -> Reply:
+    """Take a plan, check it, and compile its regions; answers with its digest."""
+    plan = Plan.from_bytes(arrays["plan"].tobytes())
+    holdings(session).plans[plan.digest] = (plan, prepare(plan))
+    return {"digest": plan.digest}, {}
+
+
+def hold_weights(session: Session, parameters: Json, arrays: Arrays) -> Reply:
+    """Take shares of weights, in forms that a plan names."""
+    kept = holdings(session)
+    plan, _ = kept.plan(parameters["plan"])
+    for index in parameters["inputs"]:
+        given = plan.inputs[index]
+        for v, shared in held_input(plan, given, arrays).items():
+            kept.weights[given.name, plan.values[v].fxp] = shared
+    return {}, {}
+
+
+def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
+    """Run a plan on the client's shares; sends the client its part of the answer.
+
+    ``state`` names the conversation whose state is taken up and left, if any.
+    """
+    kept = holdings(session)
+    plan, regions = kept.plan(parameters["plan"])
+    name = parameters.get("state")
+    held = _held(kept, plan, arrays, name)
+    started = time.perf_counter()
+    outputs, spent = execute(
+        plan, session, held, regions=regions, on_step=_reporter(session, plan)
+    )
+    results: Arrays = {}
+    state: list[Shared] = []
+    for k, (output, value) in enumerate(zip(plan.outputs, outputs, strict=True)):
+        if output.kept:
+            state.append(value)
+        elif isinstance(value, Shared):
+            results[str(k)] = reveal_to_client(session.party, value)
+        else:
+            results[str(k)] = np.asarray(value)
+    if name is not None:
+        kept.states[name] = state
+    costs = [[s.bytes, s.rounds, s.seconds] for s in spent]
+    return {"steps": costs, "seconds": time.perf_counter() - started}, results
+
+
+def forget(session: Session, parameters: Json, _: Arrays) -> Reply:
+    """Drop the state of a conversation."""
+    holdings(session).states.pop(parameters["state"], None)
+    return {}, {}
+
+
+def resources(session: Session, _: Json, __: Arrays) -> Reply:
+    """The most memory this party's process has held so far, in bytes."""
+    held = holdings(session)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    weights = sum(w.first.nbytes + w.second.nbytes for w in held.weights.values())
+    return {"peak_rss": peak, "weights": weights}, {}
+
+
+def _held(kept: Holdings, plan: Plan, arrays: Arrays, name: str | None) -> Any:
+    held: dict[int, Any] = {}
+    for given in plan.inputs:
+        if given.role == "weight":
+            for v in given.forms:
+                key = given.name, plan.values[v].fxp
+                if key not in kept.weights:
+                    raise MessageError(f"This party has no shares of {given.name}.")
+                held[v] = kept.weights[key]
+        elif given.role != "state":
+            held |= held_input(plan, given, arrays)
+    if plan.state:
+        state = kept.states.pop(name or "", None)
+        if state is None or len(state) != len(plan.state):
+            raise MessageError(
+                "This party does not hold the state that the plan goes on."
+            )
+        for given, shared in zip(plan.state, state, strict=True):
+            for v in given.forms:
+                held[v] = grown(shared, given, plan.values[v].fxp)
+    return held
+
+
+def grown(shared: Shared, given: Input, kind: FxpType) -> Shared:
+    """A state with room for more: zeros are shared as zeros, without a message."""
+    room = [due - has for due, has in zip(given.shape, shared.shape, strict=True)]
+    if shared.type != kind or min(room, default=0) < 0:
+        raise MessageError("The state does not fit the plan that is to go on with it.")
+    if not any(room):
+        return shared
+    widths = [(0, n) for n in room]
+    return shared.map(lambda share: np.pad(share, widths))
+
+
+def _reporter(session: Session, plan: Plan) -> Any:
+    """Reports each part of the model as it is reached."""
+    last = ""
+
+    def on_step(i: int) -> None:
+        nonlocal last
+        scope = part_of(plan.steps[i].scope)
+        if scope and scope != last:
+            last = scope
+            session.report({"step": i, "steps": len(plan.steps), "scope": scope})
+
+    return on_step
+
+
+def part_of(scope: str) -> str:
+    """The part of a model that a scope belongs to: its first name."""
+    return scope.split("/", maxsplit=1)[0]

@@ -1,0 +1,326 @@
+"""Distributed point functions: a secret index as two keys, one for each of two parties.
+
+Two parties that hold a table can pick a row of it without learning which. The owner
+of the index splits it into two keys. Each party expands its key into an additive
+share, over Z_2^bits, of the vector of ``depth`` elements that is one at the index and
+zero elsewhere. A key is far shorter than the vector.
+
+Notation: a block is 128 bits and holds 128/bits elements, so the vector takes
+n = ceil(depth * bits / 128) leaves of a binary tree of h = ceil(log2(n)) levels. The
+parties are sides A (0) and B (1). At every node each side has a seed s of 127 bits and
+a control bit t, kept as one block: its lowest bit is t, and is cleared before the seed
+is used. G_left, G_right and G_leaf each map a seed to a block.
+
+Steps
+    1. Split. The roots are drawn at random, with t_A = 0 and t_B = 1. The tree is
+       walked down to the leaf of the index. The invariant: on the path the control
+       bits of the two sides differ, at every other node the two blocks are the same.
+       Each level has one correction, known to both sides, which a side applies to the
+       children of its nodes with t = 1. The correction's seed is the XOR of the sides'
+       seeds at the child that leaves the path, which makes those equal; its two control
+       bits, left and right, keep the rest of the invariant.
+    2. At the leaf of the index the last correction, in the group Z_2^bits, is
+       c = (-1)^t_B * (e - G_leaf(s_A) + G_leaf(s_B)), with e the leaf's part of the
+       vector.
+    3. Expand. A side walks the whole tree level by level, without the nodes that lead
+       only to elements beyond the vector. Its share of a leaf is
+       (-1)^side * (G_leaf(s) + t * c). Off the path the shares cancel; at the leaf of
+       the index (t_A - t_B) * c leaves e.
+
+Cost
+    A key has 48 + 17h bytes: salt, root and last correction of 16 bytes each, and for
+    each level 16 bytes of seed and one byte of control bits. No messages besides the
+    keys. A point takes 4h + 2 AES blocks to split. To expand, each side takes one block
+    a leaf and two a node above the leaves: at most 3n + 2h.
+
+Security (one of the two sides corrupted; the owner of the index is honest)
+    Side A holds its own key only. Its root is uniform. Each correction is the XOR (the
+    last one: the difference) of what A's and B's seeds on the path generate, and B's
+    root is uniform and unknown to A. So B's part of the first correction is
+    pseudorandom and hides A's; B's next seed on the path is pseudorandom too, and A has
+    seen nothing else that depends on it; and so on down to the last correction. So
+    A's key looks like a uniform string of its format whatever the index is, and what A
+    expands is a function of that string. For B the same holds. Both keys together
+    reveal the index, so they go to two parties that do not collude, each over a private
+    link.
+    G is AES_k(s) ^ s (Matyas-Meyer-Oseas) under three AES keys k derived from a salt
+    that is random and public. With AES as an ideal cipher, q AES calls tell T unknown
+    seeds (h + 1 a point) from random with an advantage of the order of
+    T * (q + T) / 2^127. Each call of ``split_points`` draws its own salt, so T counts
+    the points of one call, and AES calls made for one salt, or before it was drawn,
+    help against no other.
+    A dishonest owner can make keys of the right format whose expansions add up to some
+    other vector. Here the format is checked, not that the vector is one-hot.
+
+Source
+    Boyle, Gilboa, Ishai, "Function Secret Sharing: Improvements and Extensions" (CCS
+    2016; eprint 2018/707), the point function for two parties with early termination;
+    Guo, Katz, Wang, Yu, "Efficient and Secure Multiparty Computation from Fixed-Key
+    Block Ciphers" (S&P 2020) for hashing with AES under a public key.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import (
+    Cipher,
+    CipherContext,
+    algorithms,
+    modes,
+)
+
+from ditto.errors import FixedPointTypeError, MessageError
+from ditto.fixedpoint import Ring, Words
+from ditto.sharing.packing import Bytes
+from ditto.sharing.prf import derive_key
+
+_Numbers = npt.NDArray[np.uint64]
+_Blocks = npt.NDArray[np.uint64]
+"""Blocks of 128 bits as pairs of words, low word first: the last axis is 2."""
+
+_BLOCK = 16
+_CONTROL = np.uint64(1)
+_SLICE = 1 << 16
+"""Leaves expanded at once, so that memory stays bounded and near the cache's size."""
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """The shape of the tree over one vector, and the format of its keys."""
+
+    depth: int
+    bits: int
+
+    def __post_init__(self) -> None:
+        if self.bits not in (32, 64):
+            raise FixedPointTypeError(
+                f"Point functions have elements of 32 or 64 bits, got bits={self.bits}."
+            )
+        if self.depth < 1:
+            raise ValueError(
+                f"A vector has one element or more, got depth={self.depth}."
+            )
+
+    @property
+    def lanes(self) -> int:
+        """The elements of one leaf."""
+        return 8 * _BLOCK // self.bits
+
+    @property
+    def leaves(self) -> int:
+        return -(-self.depth // self.lanes)
+
+    @property
+    def levels(self) -> int:
+        """The levels below the root."""
+        return (self.leaves - 1).bit_length()
+
+    def nodes(self, level: int) -> int:
+        """The nodes of a level that lead to an element of the vector."""
+        return -(-self.leaves >> (self.levels - level))
+
+    @property
+    def format(self) -> np.dtype[Any]:
+        """One key: every field, and nothing between them."""
+        return np.dtype(
+            [
+                ("salt", "u1", (_BLOCK,)),
+                ("root", "<u8", (2,)),
+                ("last", "<u8", (2,)),
+                ("seeds", "<u8", (self.levels, 2)),
+                ("controls", "u1", (self.levels,)),
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Generators:
+    """G_left, G_right and G_leaf under one salt."""
+
+    left: CipherContext
+    right: CipherContext
+    leaf: CipherContext
+
+    @classmethod
+    def salted(cls, salt: bytes) -> "_Generators":
+        return cls(*(_cipher(salt, label) for label in ("left", "right", "leaf")))
+
+
+def point_bytes(depth: int, bits: int) -> int:
+    """The bytes of one key for vectors of ``depth`` elements of ``bits`` bits."""
+    return _Tree(depth, bits).format.itemsize
+
+
+def split_points(
+    indices: npt.NDArray[np.integer[Any]], *, depth: int, bits: int
+) -> tuple[Bytes, Bytes]:
+    """Side A's and side B's keys for N secret indices, each below ``depth``.
+
+    Both have the shape (N, ``point_bytes``). They go to two different parties: who
+    holds both knows the indices.
+    """
+    tree = _Tree(depth, bits)
+    index = _checked(indices, tree)
+    salt = os.urandom(_BLOCK)
+    generators = _Generators.salted(salt)
+    keys = np.zeros((2, index.size), tree.format)
+    keys["salt"] = np.frombuffer(salt, np.uint8)
+
+    roots = np.frombuffer(os.urandom(keys.size * _BLOCK), np.uint64)
+    blocks = roots.reshape(2, index.size, 2).copy()
+    _take_controls(blocks)
+    keys["root"] = blocks
+    blocks[1, :, 0] |= _CONTROL
+
+    leaf, lane = np.divmod(index, np.uint64(tree.lanes))
+    for level in range(tree.levels):
+        turn = leaf >> np.uint64(tree.levels - 1 - level) & _CONTROL
+        goes_right = turn.astype(np.bool_)
+        controls = _take_controls(blocks)
+        left = _generate(generators.left, blocks)
+        right = _generate(generators.right, blocks)
+        gap_left, gap_right = left[0] ^ left[1], right[0] ^ right[1]
+        fix_left = _take_controls(gap_left) ^ turn ^ _CONTROL
+        fix_right = _take_controls(gap_right) ^ turn
+        seed = np.where(goes_right[:, None], gap_left, gap_right)
+        keys["seeds"][:, :, level] = seed
+        keys["controls"][:, :, level] = fix_left | fix_right << _CONTROL
+
+        correction = seed
+        correction[:, 0] |= np.where(goes_right, fix_right, fix_left)
+        blocks = np.where(goes_right[:, None], right, left)
+        blocks ^= _where(controls, correction)
+
+    controls = _take_controls(blocks)
+    values = _generate(generators.leaf, blocks).view(Ring(bits).dtype)
+    last = values[1] - values[0]
+    last += np.arange(tree.lanes, dtype=np.uint64) == lane[:, None]
+    last = np.where(controls[1, :, None].astype(np.bool_), -last, last)
+    keys["last"] = last.view(np.uint64)
+
+    a, b = keys.view(np.uint8).reshape(2, index.size, tree.format.itemsize)
+    # Copies, so that neither array has the other side's keys in the memory behind it.
+    return a.copy(), b.copy()
+
+
+def expand_points(keys: Bytes, *, depth: int, bits: int, side: int) -> Words:
+    """A side's share of the N one-hot vectors, of shape (N, ``depth``).
+
+    ``side`` is 0 for the holder of A's keys and 1 for the holder of B's; the shares of
+    the two add up to the vectors. All keys come from one call of ``split_points``.
+    """
+    tree = _Tree(depth, bits)
+    if side not in (0, 1):
+        raise ValueError(f"A side is 0 or 1, got {side}.")
+    records = _parsed(keys, tree)
+    out: Words = np.empty((records.size, depth), Ring(bits).dtype)
+    if not records.size:
+        return out
+    generators = _Generators.salted(records["salt"][0].tobytes())
+    step = max(1, _SLICE // tree.leaves)
+    for start in range(0, records.size, step):
+        part = records[start : start + step]
+        out[start : start + step] = _expand(part, tree, generators, side)[:, :depth]
+    return out
+
+
+def _expand(
+    records: npt.NDArray[np.void], tree: _Tree, generators: _Generators, side: int
+) -> Words:
+    """The share with its last leaf whole: (N, leaves * lanes)."""
+    blocks: _Blocks = records["root"].astype(np.uint64)[:, None]
+    blocks[..., 0] |= np.uint64(side)
+    for level in range(tree.levels):
+        seeds: _Blocks = records["seeds"][:, level].astype(np.uint64)
+        fixes = records["controls"][:, level].astype(np.uint64)
+        controls = _take_controls(blocks)
+        kept = tree.nodes(level + 1)
+        children = np.empty((records.size, kept, 2), np.uint64)
+        for turn, cipher in enumerate((generators.left, generators.right)):
+            # The seed's lowest bit is clear: it takes the control bit's correction.
+            correction = seeds.copy()
+            correction[:, 0] |= fixes >> np.uint64(turn) & _CONTROL
+            made = _generate(cipher, blocks)
+            made ^= _where(controls, correction[:, None])
+            # The right child of the last node may lie beyond the vector.
+            children[:, turn::2] = made[:, : (kept + 1 - turn) // 2]
+        blocks = children
+
+    controls = _take_controls(blocks)
+    word = Ring(tree.bits).dtype
+    last: _Blocks = records["last"].astype(np.uint64)
+    share: Words = _generate(generators.leaf, blocks).view(word)
+    share += _where(controls, last[:, None]).view(word)
+    if side == 1:
+        np.negative(share, out=share)
+    return share.reshape(records.size, tree.leaves * tree.lanes)
+
+
+def _checked(indices: npt.NDArray[np.integer[Any]], tree: _Tree) -> _Numbers:
+    """The indices, flat. An error does not name one: they are secret."""
+    flat = np.asarray(indices).reshape(-1)
+    if not np.issubdtype(flat.dtype, np.integer):
+        raise ValueError(f"Indices are integers, got an array of {flat.dtype}.")
+    if flat.size and not (flat.min() >= 0 and flat.max() < tree.depth):
+        raise ValueError(f"Every index lies in [0, {tree.depth}), but not all here do.")
+    return flat.astype(np.uint64)
+
+
+def _parsed(keys: Bytes, tree: _Tree) -> npt.NDArray[np.void]:
+    """Keys from outside as records; refuses what ``split_points`` cannot have made."""
+    size = tree.format.itemsize
+    if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != size:
+        raise MessageError(
+            f"Keys for {tree.depth} elements of {tree.bits} bits are rows of {size} "
+            f"bytes, got {keys.dtype} of shape {keys.shape}."
+        )
+    if not keys.size:
+        return np.empty(0, tree.format)
+    records = np.ascontiguousarray(keys).view(tree.format)[:, 0]
+    if np.any(records["salt"] != records["salt"][0]):
+        raise MessageError(
+            "Keys expanded together have one salt, got several. Expand the keys of "
+            "each call of split_points by themselves."
+        )
+    seeds = (records["root"][:, 0], records["seeds"][:, :, 0])
+    if any(np.any(s & _CONTROL) for s in seeds) or np.any(records["controls"] > 3):
+        raise MessageError("A key has a bit set that its format leaves clear.")
+    return records
+
+
+def _cipher(salt: bytes, label: str) -> CipherContext:
+    key = derive_key(salt, session=b"", label=f"points {label}")
+    # ECB is AES on each block by itself, which is what G is made of; nothing is
+    # encrypted with it.
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
+
+
+def _generate(cipher: CipherContext, seeds: _Blocks) -> _Blocks:
+    """G of every seed: AES_k(s) ^ s."""
+    # update_into asks for a block of room beyond what it writes.
+    buffer = np.empty(seeds.nbytes + _BLOCK, np.uint8)
+    cipher.update_into(seeds.reshape(-1).view(np.uint8).data, buffer.data)
+    made = buffer[: seeds.nbytes].view(np.uint64).reshape(seeds.shape)
+    made ^= seeds
+    return made
+
+
+def _take_controls(blocks: _Blocks) -> _Numbers:
+    """The control bits; clears them in ``blocks``, which are seeds afterwards."""
+    low = blocks[..., 0]
+    controls = low & _CONTROL
+    low &= ~_CONTROL
+    return controls
+
+
+def _where(controls: _Numbers, corrections: _Blocks) -> _Blocks:
+    """A point's correction at its nodes with control bit 1, zero at the others."""
+    masks = np.negative(controls)
+    out = np.empty((*controls.shape, 2), np.uint64)
+    # Word by word: an inner loop over the pair would run at a fraction of the speed.
+    for i in range(2):
+        np.bitwise_and(masks, corrections[..., i], out=out[..., i])
+    return out

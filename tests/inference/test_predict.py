@@ -1,0 +1,130 @@
+"""Texts in, private answers out: batches, lengths, pairs, what is sent and kept."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ditto.engine import ThreadTrio
+from ditto.errors import CheckpointError, SetupError
+from ditto.inference import from_pretrained
+from ditto.inference.backends import PartiesBackend, SimulatedBackend
+from ditto.party.holdings import holdings
+from ditto.sharing.points import point_bytes
+from tests.folders import TEXTS, WORDS, bert_folder, gpt2_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bert_folder(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def trio() -> Iterator[ThreadTrio]:
+    with ThreadTrio() as parties:
+        yield parties
+
+
+def test_texts_of_several_lengths_come_back_in_order(
+    folder: Path, trio: ThreadTrio
+) -> None:
+    due = from_pretrained(folder, mode="float").predict(TEXTS)
+    with from_pretrained(folder, calibration=TEXTS, trio=trio) as model:
+        got = model.predict(TEXTS, batch=2)
+        simulated = model.also("simulate")
+        same = simulated.predict(TEXTS, batch=2)
+    for answer, exact, third in zip(got, due, same, strict=True):
+        assert np.abs(answer.values - exact.values).max() < 0.02
+        assert np.abs(third.values - exact.values).max() < 0.02
+        assert answer.label == ("bad", "good")[int(exact.values.argmax())]
+    backend = simulated.backend
+    assert isinstance(backend, SimulatedBackend)
+    assert {"embeddings", "encoder.layer.0", "encoder.layer.1", "classify"} <= set(
+        backend.headroom
+    )
+    assert min(h.bits for h in backend.headroom.values()) > 0
+
+
+def test_weights_are_shared_once_for_all_shapes(folder: Path, trio: ThreadTrio) -> None:
+    """Matrices keep their type over buckets, batches and pairs."""
+    with from_pretrained(folder, calibration=TEXTS, trio=trio) as model:
+        model.predict(TEXTS[:1], length=16)
+        model.predict(TEXTS[:1], length=32)
+        model.predict(TEXTS[:2], batch=2, length=16)
+        model.predict(TEXTS[:1], TEXTS[1:2], length=32)
+        kept = holdings(trio.sessions[0]).weights
+    matrices: dict[str, set[str]] = {}
+    for (name, kind), shared in kept.items():
+        if len(shared.shape) == 2:
+            matrices.setdefault(name, set()).add(str(kind))
+    assert len(matrices) == 2 * 6 + 5  # six a layer; tables, pooler, classifier
+    assert {name: kinds for name, kinds in matrices.items() if len(kinds) > 1} == {}
+
+
+def test_the_client_sends_keys_and_a_public_mask(
+    folder: Path, trio: ThreadTrio
+) -> None:
+    with from_pretrained(folder, calibration=TEXTS, trio=trio) as model:
+        model.predict(TEXTS[:1], length=16)
+        backend = model.backend
+        assert isinstance(backend, PartiesBackend)
+        keys = 5 * 16 * point_bytes(len(WORDS), 32)
+        mask = 3 * 16 * 4
+        assert backend.uploaded == [keys + mask]
+
+
+def test_pairs_and_hidden_lengths(folder: Path, trio: ThreadTrio) -> None:
+    first, second = TEXTS[:2], TEXTS[2:4]
+    plain = from_pretrained(folder, mode="float")
+    due = plain.predict(first, second)
+    with from_pretrained(
+        folder, calibration=TEXTS, trio=trio, hides_length=True
+    ) as model:
+        got = model.predict(first, second, length=32)
+        backend = model.backend
+        assert isinstance(backend, PartiesBackend)
+        (plan,) = backend._held.values()
+    for answer, exact in zip(got, due, strict=True):
+        assert np.abs(answer.values - exact.values).max() < 0.02
+    assert [given.role for given in plan.inputs[-3:]] == ["secret"] * 3
+    assert np.abs(plain.predict(first)[0].values - due[0].values).max() > 1e-4
+
+
+def test_the_parties_are_told_how_far_they_are(folder: Path, trio: ThreadTrio) -> None:
+    stages: list[str] = []
+    parts: list[str] = []
+    with from_pretrained(
+        folder,
+        calibration=TEXTS,
+        trio=trio,
+        on_stage=stages.append,
+        on_part=lambda part, *_: parts.append(part),
+    ) as model:
+        model.predict(TEXTS[:1])
+    assert stages[0] == "calibrating and compiling"
+    assert parts == ["embeddings", "encoder.layer.0", "encoder.layer.1", "classify"]
+
+
+def test_wrong_uses_are_refused_with_the_reason(folder: Path, tmp_path: Path) -> None:
+    model = from_pretrained(folder, mode="float")
+    with pytest.raises(SetupError, match="list of texts"):
+        model.predict("one text")  # type: ignore[arg-type]
+    with pytest.raises(SetupError, match="2 texts and 1 second"):
+        model.predict(TEXTS[:2], TEXTS[:1])
+    with pytest.raises(SetupError, match="does not generate"):
+        model.generate("the")
+    with pytest.raises(SetupError, match="none of float, simulate and mpc"):
+        from_pretrained(folder, mode="secret")  # type: ignore[arg-type]
+    decoder = gpt2_folder(tmp_path / "gpt2")
+    with pytest.raises(SetupError, match="Only encoders"):
+        from_pretrained(decoder, hides_length=True)
+    with pytest.raises(SetupError, match="use generate"):
+        from_pretrained(decoder, mode="float").predict(TEXTS)
+    (folder / "vocab.txt").rename(tmp_path / "vocab.txt")
+    try:
+        (folder / "vocab.txt").write_text("\n".join([*WORDS, "more"]) + "\n")
+        with pytest.raises(CheckpointError, match="do not belong together"):
+            from_pretrained(folder)
+    finally:
+        (tmp_path / "vocab.txt").rename(folder / "vocab.txt")
