@@ -9,8 +9,9 @@ Run it: python examples/train_gpt2.py --out gpt2-small
 """
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,7 +88,7 @@ def main(
     # Training, for as long as the clock or the count of steps says.
     optimizer = optax.chain(  # AdamW; its rate is an argument of the step
         optax.clip_by_global_norm(1.0),
-        optax.scale_by_adam(b1=0.9, b2=0.95),
+        optax.scale_by_adam(b1=0.9, b2=0.99),
         optax.add_decayed_weights(0.1, lambda p: jax.tree.map(lambda w: w.ndim > 1, p)),
     )
     loss, step = loss_and_step(config, optimizer)
@@ -98,7 +99,8 @@ def main(
     with Progress() as bar:
         task = bar.add_task("training", total=1.0)
         for done, seen in zip(progress(minutes, steps), feed, strict=False):
-            params, state, lost = step(params, state, seen, rate * schedule(done))
+            share = min(done / 0.05, 0.5 + 0.5 * math.cos(math.pi * done))  # warm, cool
+            params, state, lost = step(params, state, seen, rate * share)
             losses.append(float(lost))
             said = f"step {len(losses)}: loss {np.mean(losses[-50:]):.3f}"
             bar.update(task, completed=done, description=said)
@@ -122,16 +124,15 @@ def main(
         prompt = held_tokens[place : place + PROMPT]
         answer = continuation(config, params, prompt)
         print(f"{tokenizer.decode(prompt)!r} -> {tokenizer.decode(answer)!r}")
-    print(f"held-out perplexity {perplexity(loss, params, held_out, batch):.2f}")
-    print(f"wrote {out}")
+    final = perplexity(loss, params, held_out, batch)
+    print(f"wrote {out}\nheld-out perplexity {final:.2f}")
 
 
 def language_reference() -> str:
     """English that is on any machine; each paragraph once, so that held out is new."""
     from pydoc_data.topics import topics
 
-    paragraphs = "\n\n".join(topics.values()).split("\n\n")
-    return "\n\n".join(dict.fromkeys(paragraphs))
+    return "\n\n".join(dict.fromkeys("\n\n".join(topics.values()).split("\n\n")))
 
 
 def train_tokenizer(text: str, vocabulary: int) -> Tokenizer:
@@ -140,11 +141,9 @@ def train_tokenizer(text: str, vocabulary: int) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=[END],
+        vocab_size=vocabulary, special_tokens=[END], show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    )  # fmt: skip
     tokenizer.train_from_iterator([text], trainer)
     return tokenizer
 
@@ -169,10 +168,11 @@ def initial_params(config: gpt2.Gpt2Config, seed: int) -> Params:
     """GPT-2's: small normals, smaller where a layer adds to the residual stream."""
     rng = np.random.default_rng(seed)
     width, inner = config.width, config.inner
+    small = 0.02 * np.sqrt(768 / width)  # 0.02 is for the width of GPT-2's smallest
     smaller = 1 / np.sqrt(2 * config.layers)
 
     def normal(*shape: int) -> jax.Array:
-        return jnp.asarray(rng.normal(0, 0.02, shape), jnp.float32)
+        return jnp.asarray(rng.normal(0, small, shape), jnp.float32)
 
     def dense(rows: int, columns: int, scale: float = 1.0) -> Params:
         return {"w": scale * normal(rows, columns), "b": jnp.zeros(columns)}
@@ -180,19 +180,17 @@ def initial_params(config: gpt2.Gpt2Config, seed: int) -> Params:
     def norm() -> Params:
         return {"gamma": jnp.ones(width), "beta": jnp.zeros(width)}
 
-    def layer() -> Params:
-        return {
+    word, position = normal(config.vocabulary, width), normal(config.positions, width)
+    layers = [
+        {
             "attention_norm": norm(), "qkv": dense(width, 3 * width),
             "output": dense(width, width, smaller), "feed_norm": norm(),
             "up": dense(width, inner), "down": dense(inner, width, smaller),
-        }  # fmt: skip
-
-    word, position = normal(config.vocabulary, width), normal(config.positions, width)
-    return {
-        "embeddings": {"word": word, "position": position},
-        "layers": [layer() for _ in range(config.layers)],
-        "last_norm": norm(),
-    }
+        }
+        for _ in range(config.layers)
+    ]  # fmt: skip
+    embeddings = {"word": word, "position": position}
+    return {"embeddings": embeddings, "layers": layers, "last_norm": norm()}
 
 
 def loss_and_step(config: gpt2.Gpt2Config, optimizer: Any) -> tuple[Any, Any]:
@@ -222,12 +220,7 @@ def progress(minutes: float, steps: int | None) -> Iterator[float]:
         yield done
 
 
-def schedule(done: float) -> float:
-    """The rate's share of its peak: a short climb, then half a cosine."""
-    return float(min(done / 0.05, 0.5 + 0.5 * np.cos(np.pi * done)))
-
-
-def perplexity(loss: Callable[..., Any], params: Params, cut: Any, batch: int) -> float:
+def perplexity(loss: Any, params: Params, cut: np.ndarray, batch: int) -> float:
     """Per token; a window knows nothing of the one before it."""
     parts = [cut[k : k + batch] for k in range(0, len(cut), batch)]
     total = sum(float(loss(params, part)) * len(part) for part in parts)

@@ -1,5 +1,6 @@
 """Ditto: private Transformer inference on secret shares.
 
+``ditto.from_pretrained`` takes a Hugging Face folder and answers in private.
 ``ditto.compile`` turns a JAX function into a plan, ``ditto.run_local`` runs a plan with
 three parties on this machine, ``ditto.simulate`` runs it on plain integers.
 """
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         run_local,
         simulate,
     )
+    from ditto.inference import Pretrained, from_pretrained
 
 __version__ = version("ditto-mpc")
 
@@ -29,17 +31,23 @@ __all__ = [
     "WAN",
     "Network",
     "Plan",
+    "Pretrained",
     "Profile",
     "Simulator",
     "__version__",
     "compile",
+    "from_pretrained",
     "run_local",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the compiler, and JAX with it, when it is first used."""
+    """Load the compiler or the models, and JAX with them, when first used."""
+    if name in ("Pretrained", "from_pretrained"):
+        import ditto.inference
+
+        return getattr(ditto.inference, name)
     if name in __all__:
         import ditto.compiler
 

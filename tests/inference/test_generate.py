@@ -31,7 +31,7 @@ def trio() -> Iterator[ThreadTrio]:
 
 
 def test_going_on_is_beginning_again_with_more(folder: Path) -> None:
-    """In float: the cache gives the logits of the whole text, in rows of all lengths."""
+    """In float: the cache gives the logits of the whole text, at any length."""
     model = load_model(folder)
     config, params = model.config, model.params
     rng = np.random.default_rng(0)
