@@ -120,9 +120,10 @@ def main(
     }  # fmt: skip
     (out / "tokenizer_config.json").write_text(json.dumps(kind, indent=2) + "\n")
 
+    apply = jax.jit(gpt2.build(config, "generate"))
     for place in (0, len(held_tokens) // 2):
         prompt = held_tokens[place : place + PROMPT]
-        answer = continuation(config, params, prompt)
+        answer = continuation(apply, params, prompt, min(PROMPT + ANSWER, context))
         print(f"{tokenizer.decode(prompt)!r} -> {tokenizer.decode(answer)!r}")
     final = perplexity(loss, params, held_out, batch)
     print(f"wrote {out}\nheld-out perplexity {final:.2f}")
@@ -227,12 +228,11 @@ def perplexity(loss: Any, params: Params, cut: np.ndarray, batch: int) -> float:
     return float(np.exp(total / len(cut)))
 
 
-def continuation(config: gpt2.Gpt2Config, params: Params, prompt: np.ndarray) -> Any:
-    """The likeliest tokens after the prompt, one by one."""
-    apply = jax.jit(gpt2.build(config, "generate"))
-    ids = np.zeros((1, min(len(prompt) + ANSWER, config.positions)), np.int32)
+def continuation(apply: Any, params: Params, prompt: np.ndarray, length: int) -> Any:
+    """The likeliest tokens after the prompt, one by one, up to a length in all."""
+    ids = np.zeros((1, length), np.int32)
     ids[0, : len(prompt)] = prompt
-    for k in range(len(prompt), ids.shape[1]):
+    for k in range(len(prompt), length):
         ids[0, k] = apply(params, ids, np.ones_like(ids))[0, k - 1].argmax()
     return ids[0, len(prompt) :]
 

@@ -36,13 +36,13 @@ def test_trained_model_is_read_by_all(tmp_path: Path) -> None:
     done = train(tmp_path, *size, "--context", 64, "--batch", 4, "--steps", 150)
     assert done.returncode == 0, done.stderr
 
-    # It learnt: a model that knows nothing has the perplexity of its vocabulary.
+    # It learnt: at first it knows nothing, and all tokens are as likely.
     first = re.search(r"^step 1: .*perplexity about (\S+)$", done.stdout, re.M)
     last = re.search(r"^held-out perplexity (\S+)$", done.stdout, re.M)
     assert first is not None, done.stdout
     assert last is not None, done.stdout
     assert float(first.group(1)) > VOCABULARY / 2
-    assert float(last.group(1)) < VOCABULARY / 4
+    assert float(last.group(1)) < float(first.group(1)) / 3
     assert len(re.findall(" -> ", done.stdout)) == 2
 
     # Its tokens are the same for both readers, and give the text back.

@@ -109,3 +109,12 @@ def test_lines_of_a_column(tmp_path: Path, name: str) -> None:
     file.write_text("label\tsentence1\n1\ta\n")
     with pytest.raises(SetupError, match=r"no column 'sentence'.*: label, sentence1"):
         read_lines(file)
+
+
+def test_the_beginnings_of_longer_lines(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text(" = A heading = \n\none two three four five\none two three\n")
+    assert read_lines(file, words=3) == ["= A heading", "one two three"]
+    assert read_lines(file, 1, words=4) == ["one two three four"]
+    with pytest.raises(SetupError, match="no sentence"):
+        read_lines(file, words=9)

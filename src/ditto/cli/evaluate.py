@@ -56,6 +56,13 @@ def evaluate(
     tokens: Annotated[
         int, typer.Option(help="Tokens of a continuation, for greedy.", min=1)
     ] = 20,
+    words: Annotated[
+        int | None,
+        typer.Option(
+            help="Take the first words of longer lines only, for cosine and greedy.",
+            min=1,
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures here.")
     ] = None,
@@ -91,6 +98,7 @@ def evaluate(
                 calibration_texts(calibration),
                 length,
                 tokens,
+                words,
                 head,
                 on_stage=lambda what: bar.update(shown, description=what),
                 on_part=lambda part, *_: bar.update(shown, description=part),
@@ -99,8 +107,8 @@ def evaluate(
             progress=lambda k, n: bar.update(shown, completed=k, total=n),
         )
     out = console()
-    rows = [[name, f"{value:.4f}"] for name, value in found.scores.items()]
-    title = f"{task}, {found.count} examples, {mode}, profile {found.profile}"
+    rows = [[name, _figure(value)] for name, value in found.scores.items()]
+    title = f"{task}: {found.count} examples, {mode}, {found.profile}"
     out.print(table(title, ["figure"], ["value"], rows))
     out.print(headroom_line(found.headroom))
     for overflow in found.overflows:
@@ -109,6 +117,10 @@ def evaluate(
         json_file.write_text(json.dumps(_as_json(found), indent=2) + "\n")
     if found.overflows:
         raise typer.Exit(1)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def _as_json(found: Any) -> dict[str, Any]:

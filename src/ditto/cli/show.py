@@ -70,6 +70,7 @@ def table(
 ) -> Table:
     """Texts to the left, numbers to the right."""
     made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    made.min_width = len(title)
     for heading in texts:
         made.add_column(heading, overflow="fold")
     for heading in numbers:

@@ -15,7 +15,7 @@ import numpy as np
 from ditto.compiler.graph import Graph, Node
 from ditto.compiler.operations import ELEMENTWISE, LINEAR_SHAPE, evaluate
 from ditto.compiler.plan import Plan, Step, Value
-from ditto.compiler.simulator import Machine
+from ditto.compiler.simulator import Machine, enter
 from ditto.engine import FXP_FRAC
 from ditto.fixedpoint import FxpType
 from ditto.protocols import product_type
@@ -39,7 +39,7 @@ def error_bounds(plan: Plan, arguments: Sequence[Any]) -> list[Any]:
     """For each output, the largest difference to the simulator, element by element."""
     leaves = jax.tree_util.tree_leaves(tuple(arguments))
     with jax.enable_x64(True):
-        held = Machine(plan).run(leaves)
+        held = Machine(plan).run(enter(plan, leaves))
         errors = _Errors(plan, held).run()
         return [
             np.asarray(errors[o.value]) * _ulp(plan.values[o.value])

@@ -70,12 +70,17 @@ def simulate(
 
 
 class Simulator:
-    """A plan, jitted: call it on arguments of the plan's shapes."""
+    """A plan, jitted: call it on arguments of the plan's shapes.
+
+    Weights are rounded once, as long as they are the very same arrays.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._peaks: list[tuple[int, FxpType]] = []
         self._run = jax.jit(self._trace, static_argnames="noisy")
+        self._enter = jax.jit(self._entered)
+        self._weights: tuple[list[Any], Any, Any] | None = None
 
     def __call__(
         self, arguments: Sequence[Any], *, seed: int | None = None
@@ -90,8 +95,15 @@ class Simulator:
             )
         with jax.enable_x64(True):
             key = jax.random.key(seed or 0)
-            outputs, largest, inputs = self._run(leaves, key, noisy=seed is not None)
-        self._check_inputs(np.asarray(inputs))
+            weights, weight_tops = self._held_weights(leaves)
+            others = [
+                None if given.role == "weight" else leaf
+                for given, leaf in zip(self.plan.inputs, leaves, strict=True)
+            ]
+            outputs, largest, tops = self._run(
+                weights, others, key, noisy=seed is not None
+            )
+        self._check_inputs({**weight_tops, **tops})
         headroom = tuple(
             self._headroom(i, kind, float(top))
             for (i, kind), top in zip(self._peaks, np.asarray(largest), strict=True)
@@ -116,32 +128,45 @@ class Simulator:
         real = math.ldexp(largest, -kind.frac)
         return Headroom(i, step.op, step.scope, kind, real)
 
-    def _check_inputs(self, largest: Any) -> None:
-        forms = [
-            (g, v) for g in self.plan.inputs for v in g.forms if g.role != "public"
+    def _held_weights(self, leaves: list[Any]) -> tuple[Any, Any]:
+        """The weights as integers, and the largest of each."""
+        given = [
+            leaf if given.role == "weight" else None
+            for given, leaf in zip(self.plan.inputs, leaves, strict=True)
         ]
-        for (given, v), top in zip(forms, largest, strict=True):
-            kind = self.plan.values[v].type
-            if kind is not None and not top < kind.limit:
+        known = self._weights
+        if known is None or any(
+            a is not b for a, b in zip(known[0], given, strict=True)
+        ):
+            known = (given, *self._enter(given))
+            self._weights = known
+        return known[1:]
+
+    def _entered(self, leaves: list[Any]) -> tuple[dict[int, Any], dict[int, Any]]:
+        held = enter(self.plan, leaves)
+        secret = [v for v in held if self.plan.values[v].kind == "shared"]
+        return held, {v: _largest(held[v]) for v in secret}
+
+    def _check_inputs(self, largest: dict[int, Any]) -> None:
+        names = {v: given.name for given in self.plan.inputs for v in given.forms}
+        for v, top in largest.items():
+            kind = self.plan.values[v].fxp
+            if not float(top) < kind.limit:
+                reached = math.ldexp(float(top), -kind.frac)
                 raise CapacityError(
-                    f"Input {given.name} reaches {math.ldexp(top, -kind.frac):.6g}, "
-                    f"but {kind} holds |value| < {kind.max_value:.6g}. Calibrate with "
-                    f"inputs like this one."
+                    f"Input {names[v]} reaches {reached:.6g}, but {kind} holds "
+                    f"|value| < {kind.max_value:.6g}. Calibrate with inputs like this "
+                    f"one."
                 )
 
-    def _trace(self, leaves: list[Any], key: Any, *, noisy: bool) -> Any:
+    def _trace(self, weights: Any, leaves: list[Any], key: Any, *, noisy: bool) -> Any:
         machine = Machine(self.plan, key if noisy else None)
-        held = machine.run(leaves)
+        others, tops = self._entered(leaves)
+        held = machine.run({**weights, **others})
         outputs = [machine.real(held, output.value) for output in self.plan.outputs]
-        tops = [top for *_, top in machine.peaks]
+        peaks = [top for *_, top in machine.peaks]
         self._peaks = [(i, kind) for i, kind, _ in machine.peaks]
-        forms = [
-            _largest(held[v])
-            for given in self.plan.inputs
-            for v in given.forms
-            if given.role != "public"
-        ]
-        return outputs, _stack(tops), _stack(forms)
+        return outputs, _stack(peaks), tops
 
 
 def _stack(numbers: list[Any]) -> Any:
@@ -150,6 +175,24 @@ def _stack(numbers: list[Any]) -> Any:
 
 def _largest(x: Any) -> Any:
     return jnp.max(jnp.abs(x), initial=0.0)
+
+
+def enter(plan: Plan, leaves: Sequence[Any]) -> dict[int, Any]:
+    """The integers of all inputs but those that are None, in all their forms."""
+    return {
+        v: _form(leaf, plan.values[v], given)
+        for given, leaf in zip(plan.inputs, leaves, strict=True)
+        if leaf is not None
+        for v in given.forms
+    }
+
+
+def _form(leaf: Any, value: Value, given: Input) -> Any:
+    if value.type is None:
+        return jnp.asarray(leaf, given.dtype)
+    if is_indices(given, value):
+        return jnp.asarray(leaf, jnp.int32)
+    return jnp.rint(jnp.asarray(leaf, jnp.float64) * 2.0**value.type.frac)
 
 
 @dataclass(frozen=True)
@@ -172,12 +215,9 @@ class Machine:
         self.peaks: list[tuple[int, FxpType, Any]] = []
         """The largest integer of every result, and of products before their recast."""
 
-    def run(self, leaves: Sequence[Any]) -> dict[int, Any]:
-        """All values of the plan."""
-        held: dict[int, Any] = {}
-        for given, leaf in zip(self.plan.inputs, leaves, strict=True):
-            for v in given.forms:
-                held[v] = self._enter(leaf, self.plan.values[v], given)
+    def run(self, given: dict[int, Any]) -> dict[int, Any]:
+        """All values of the plan, from those of its inputs (``enter``)."""
+        held = dict(given)
         for i, step in enumerate(self.plan.steps):
             operands = [held[v] for v in step.inputs]
             for v, x in zip(step.outputs, self.step(i, step, operands), strict=True):
@@ -191,13 +231,6 @@ class Machine:
         """A value as numbers."""
         kind = self.plan.values[v].type
         return held[v] if kind is None else held[v] * 2.0**-kind.frac
-
-    def _enter(self, leaf: Any, value: Value, given: Input) -> Any:
-        if value.type is None:
-            return jnp.asarray(leaf, given.dtype)
-        if is_indices(given, value):
-            return jnp.asarray(leaf, jnp.int32)
-        return jnp.rint(jnp.asarray(leaf, jnp.float64) * 2.0**value.type.frac)
 
     def step(self, i: int, step: Step, operands: list[Any]) -> list[Any]:
         """The results of one step."""

@@ -51,6 +51,7 @@ class Setting:
     calibration: Sequence[str] | None = None
     length: int | None = None
     tokens: int = 20
+    words: int | None = None
     head: str | None = None
     on_stage: OnStage | None = None
     on_part: OnPart | None = None
@@ -81,12 +82,10 @@ def evaluate(
             examples = read_examples(task, data, limit)
             _check_labels(backends["float"], task)
             _classify(examples, backends, mode, setting, result, progress)
-        elif task == "cosine":
-            _compare(read_lines(data, limit), backends, mode, setting, result, progress)
         else:
-            _continue(
-                read_lines(data, limit), backends, mode, setting, result, progress
-            )
+            texts = read_lines(data, limit, words=setting.words)
+            measure = _compare if task == "cosine" else _continue
+            measure(texts, backends, mode, setting, result, progress)
     finally:
         model.close()
     if "simulate" in backends:

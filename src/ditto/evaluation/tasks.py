@@ -75,11 +75,14 @@ def read_examples(
     return examples
 
 
-def read_lines(path: str | Path, limit: int | None = None) -> list[str]:
+def read_lines(
+    path: str | Path, limit: int | None = None, *, words: int | None = None
+) -> list[str]:
     """The first ``limit`` sentences of a file.
 
     A file ``*.tsv`` is read by its column ``sentence`` or ``text``; any other holds one
-    sentence a line. Blank lines are skipped.
+    sentence a line. Blank lines are skipped. With ``words`` only the beginnings of
+    longer lines count, of so many words each.
     """
     file = Path(path)
     lines = _lines(file)
@@ -88,7 +91,11 @@ def read_lines(path: str | Path, limit: int | None = None) -> list[str]:
         columns = lines[0][1].split("\t")
         name = next((name for name in _SENTENCE if name in columns), _SENTENCE[0])
         texts = (text for _, (text,) in _fields(file, lines, (name,)))
-    sentences = [*islice((text for text in texts if text.strip()), _checked(limit))]
+    texts = (text for text in texts if text.strip())
+    if words is not None:
+        split = (text.split() for text in texts)
+        texts = (" ".join(w[:words]) for w in split if len(w) > words)
+    sentences = [*islice(texts, _checked(limit))]
     if not sentences:
         raise SetupError(f"{file} holds no sentence.")
     return sentences

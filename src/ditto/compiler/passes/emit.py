@@ -300,7 +300,8 @@ class Emitter:
 
     def _mixed(self, u: int, type: FxpType) -> int:  # noqa: A002
         if self.kinds[u] != "public":
-            return self._low(u)
+            held = self._type(u)
+            return self.shared(u, type if held.frac > type.frac else held)
         self.check_constant(u, type)
         return self.plain(u)
 

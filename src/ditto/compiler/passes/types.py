@@ -46,6 +46,8 @@ _PUBLIC_FRAC = 14
 """The frac at which public summands that are no integers are added at least."""
 _CLOSE = 2
 """Bits of precision that are not worth a recast of their own."""
+_SMALL = 16
+"""How many times smaller a tensor is whose recast is not worth a bit elsewhere."""
 _MOVED = MOVES | {"slice", "select_n", "concatenate", "dynamic_update_slice", "pad"}
 """What leaves numbers as they are."""
 
@@ -175,6 +177,22 @@ def _finest(
     return finest
 
 
+def _shrinks(graph: Graph, i: int) -> bool:
+    """Whether a sum is so much smaller than its operand that a recast of it is cheap.
+
+    Then what follows the sum does not bound the frac of the operand.
+    """
+    node = graph.nodes[i]
+    if node.op != "reduce_sum" or node.dtype != "float32":
+        return False
+    return _is_small(graph, i, node.inputs[0])
+
+
+def _is_small(graph: Graph, i: int, beside: int) -> bool:
+    """Whether a recast of node i is cheap beside one of another."""
+    return _SMALL * graph.nodes[i].size <= graph.nodes[beside].size
+
+
 def _finest_public(seen: Range) -> int:
     return FxpType.finest(bits=BITS, bound=seen.largest).frac
 
@@ -218,7 +236,7 @@ def _back(
                 cap[u] = min(cap[u], together)
                 wanted = need[i]
                 if carries:
-                    cap[u] = min(cap[u], cap[i])
+                    cap[u] = min(cap[u], finest[i] if _shrinks(graph, i) else cap[i])
                     if wanted is not None:
                         require(u, wanted)
         case "scale":
@@ -245,7 +263,10 @@ def _back(
             require(table, cap[i] if wanted is None else wanted)
         case "product":
             if node.dtype == "float32":
-                fracs = _share(graph, i, known, finest, types.pinned, cap[i])
+                wanted = need[i]
+                cut = wanted is not None and wanted < cap[i]  # a recast comes anyway
+                total = finest[i] if cut else cap[i]
+                fracs = _share(graph, i, known, finest, types.pinned, total)
                 types.operand_fracs[i] = fracs
                 for u, frac in zip(node.inputs, fracs, strict=True):
                     require(u, frac)
@@ -345,13 +366,7 @@ def _forward(
             (table,) = (u for u in operands if graph.nodes[u].dtype == "float32")
             frac[i] = frac[table] if wanted is None else min(frac[table], wanted)
         case "linear" | "low":
-            carried = max((frac[u] for u in operands), default=0)
-            publics = [u for u in node.inputs if kinds[u] == "public"]
-            if not all(_whole(graph, u) for u in publics):
-                fine = _PUBLIC_FRAC if wanted is None else wanted
-                room = min(_finest_public(known[u]) for u in publics)
-                carried = max(carried, min(cap[i], fine, room))
-            frac[i] = carried
+            frac[i] = _carried(graph, i, kinds, known, types)
         case "scale":
             retag = power_of_two(graph, i)
             if retag:
@@ -375,6 +390,26 @@ def _forward(
             types.operand_fracs[i] = taken
             types.natural[i] = sum(taken)
             frac[i] = sum(taken) if wanted is None else min(sum(taken), wanted)
+
+
+def _carried(
+    graph: Graph, i: int, kinds: list[Kind], known: list[Range], types: Types
+) -> int:
+    """The frac of what is added up, compared or moved about."""
+    node, cap, frac, wanted = graph.nodes[i], types.cap, types.frac, types.need[i]
+    operands = _secret(graph, i, kinds)
+    carried = max((frac[u] for u in operands), default=0)
+    publics = [u for u in node.inputs if kinds[u] == "public"]
+    if not all(_whole(graph, u) for u in publics):
+        fine = _PUBLIC_FRAC if wanted is None else wanted
+        room = min(_finest_public(known[u]) for u in publics)
+        carried = max(carried, min(cap[i], fine, room))
+    if kinds[i] == "linear" and node.op in ("add", "sub", "select_n"):
+        large = [u for u in operands if not _is_small(graph, u, i)]
+        if large and wanted is not None:
+            carried = min(carried, max(wanted, *(frac[u] for u in large)))
+        carried = min(carried, cap[i])
+    return carried
 
 
 def _whole(graph: Graph, i: int) -> bool:
