@@ -28,9 +28,9 @@ TEXTS = [
 ]
 
 
-def bert_folder(path: Path, *, layers: int = 2) -> Path:
+def bert_folder(path: Path, *, layers: int = 2, seed: int = 1) -> Path:
     """BERT for sequence classification with two labels."""
-    model = random_bert(32, layers, 2, vocabulary=len(WORDS), seed=1)
+    model = random_bert(32, layers, 2, vocabulary=len(WORDS), seed=seed)
     config = {
         "model_type": "bert",
         "architectures": ["BertForSequenceClassification"],

@@ -20,11 +20,12 @@ def test_run(tmp_path: Path, texts: Path) -> None:
     model = bert_folder(tmp_path / "bert")
     out = tmp_path / "answers.json"
     done = ditto(
-        "run", str(model), "--text", TEXTS[0], "--text", TEXTS[1],
+        "run", str(model), "--text", TEXTS[0], "--text", "the [/red] cat [sat]",
         "--calibration", str(texts), "--length", "16", "--json", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for word in ("private answer", "float answer", "encoder.layer.1", "kB of keys"):
+    words = ("private answer", "[/red] cat [sat]", "encoder.layer.1", "kB of keys")
+    for word in words:
         assert word in done.stdout
     answers = json.loads(out.read_text())
     assert [a["label"] in ("good", "bad") for a in answers] == [True, True]

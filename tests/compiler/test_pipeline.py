@@ -1,5 +1,6 @@
 """What compile does with functions, profiles and scopes, and what it refuses."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,8 +12,10 @@ import ditto
 from ditto.compiler import PROFILES, Profile, compile
 from ditto.compiler.execute import prepare
 from ditto.compiler.trace import trace
+from ditto.compiler.verify import verify
 from ditto.errors import (
     FixedPointRangeError,
+    PlanError,
     SetupError,
     UnsupportedOperationError,
 )
@@ -221,7 +224,74 @@ def test_division_by_a_row_takes_one_reciprocal_a_row() -> None:
     assert sizes == [8]
 
 
-def test_a_lookup_by_secret_ids_takes_a_one_hot_from_the_client() -> None:
+def test_a_state_is_left_as_it_is_taken() -> None:
+    """What one run keeps, the next takes, in one type; weights are shared once."""
+    Weights = tuple[jax.Array, jax.Array]  # noqa: N806
+
+    def begin(p: Weights, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        kept = x @ p[0]
+        return kept @ p[1], kept
+
+    def go_on(
+        p: Weights, x: jax.Array, at: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        grown = jnp.where((jnp.arange(8) == at)[:, None], x @ p[0], state)
+        return grown @ p[1], grown
+
+    p = tuple(RNG.normal(size=s).astype(np.float32) for s in ((6, 4), (4, 4)))
+    x = RNG.normal(size=(8, 6)).astype(np.float32)
+    one = RNG.normal(size=(1, 6)).astype(np.float32)
+    first = compile(begin, (p, x), calibration=[(p, x)], weights=(0,), keep=(1,))
+    arguments = (p, one, np.int32(3), x @ p[0])
+    then = compile(
+        go_on,
+        arguments,
+        calibration=[arguments],
+        weights=(0,),
+        public=(2,),
+        state=(3,),
+        keep=(1,),
+        like=first,
+    )
+    (left,), (taken,) = first.kept(), then.state
+    assert [value.type for value in then.kept()] == [left.type]
+    assert [then.values[v].type for v in taken.forms] == [left.type]
+    for k in (0, 1):
+        one_type, other = (
+            [plan.values[v].type for v in plan.inputs[k].forms]
+            for plan in (first, then)
+        )
+        assert one_type == other
+    assert not steps(then, "recast")
+    run = ditto.run_local(then, arguments)
+    for got, due in zip(run.result, go_on(*arguments), strict=True):
+        assert np.abs(got - due).max() < 0.01
+    large = (p, np.float32(1e6) * x)
+    with pytest.raises(FixedPointRangeError, match="another plan keeps"):
+        compile(begin, large, calibration=[large], weights=(0,), keep=(1,), like=first)
+
+
+def test_a_result_keeps_its_bits_whatever_else_takes_it() -> None:
+    def function(x: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (x @ w).sum() * 0.001, x @ w
+
+    plan = plan_of(function, X, W)
+    _, product = ditto.run_local(plan, (X, W)).result
+    assert np.abs(product - X @ W).max() < 0.005
+
+
+def test_a_plan_cannot_have_a_secret_sent_in_the_clear() -> None:
+    plan = plan_of(lambda x: x + 1, X)
+    (form,) = plan.inputs[0].forms
+    values = list(plan.values)
+    values[form] = replace(values[form], kind="bits", type=None, dtype="bool")
+    given = replace(plan.inputs[0], dtype="bool")
+    open_plan = replace(plan, values=tuple(values), inputs=(given,))
+    with pytest.raises(PlanError, match="no such form"):
+        verify(open_plan)
+
+
+def test_a_lookup_by_secret_ids_takes_keys_from_the_client() -> None:
     table = RNG.normal(size=(50, 4)).astype(np.float32)
     ids = np.array([[3, 49], [0, 7]], np.int32)
     plan = plan_of(lambda t, i: t[i], table, ids, weights=(0,))

@@ -56,6 +56,17 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "lookup by moved ids": (lambda t, i: t[jnp.where(i == 3, 0, i)], TABLE, IDS),
     "lookup reshaped": (lambda t, i: t[i.reshape(2, 2)], TABLE, IDS),
     "lookup of a row": (lambda t, i: t[i[None]], TABLE, IDS),
+    "lookup in a constant": (lambda i: jnp.asarray(TABLE)[i], IDS),
+    "lookup in a sum": (lambda t, i: (t[i] + 1).sum(-1), TABLE, IDS),
+    "sum below a large one": (
+        lambda x, y: jnp.maximum(x.sum(1), 1) < jnp.maximum(y, 1),
+        0.5 + jnp.abs(ROWS) / 100, 3e3 + array(1, 2, 3, 4),
+    ),
+    "sum of sums": (lambda x: x.sum(1).reshape(2, 2).sum(), 1 + jnp.abs(ROWS)),
+    "sum beside a large one": (
+        lambda x, y: jnp.concatenate([x.sum(1), y]),
+        0.5 + jnp.abs(ROWS) / 100, 3e3 + array(1, 2, 3, 4),
+    ),
     "clip after silu": (lambda x: jnp.minimum(jax.nn.silu(x), 10.0), 15 * X),
     "where by a moved bit": (
         lambda x, y: jnp.where((x[:, 0] > 0)[:, None], x, y), X, Y

@@ -96,6 +96,13 @@ def test_verification_by_layer(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "verified.png").stat().st_size > 10_000
 
 
+def test_a_language_model_is_verified_token_by_token(tmp_path: Path) -> None:
+    found = verify(gpt2_folder(tmp_path), TEXTS[:1], SETTING, length=16)
+    assert [p.name for p in found.parts][-2:] == ["generate", "token by token"]
+    assert found.parts[-1].parties.mean < 0.02
+    assert found.verdict in ("safe", "tight")
+
+
 def test_tasks_that_do_not_fit_are_refused(folder: Path, data: Path) -> None:
     with pytest.raises(SetupError, match="no task 'colour'"):
         evaluate(folder, "colour", data, "float", SETTING)

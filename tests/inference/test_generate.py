@@ -128,13 +128,25 @@ def test_tokens_are_chosen_by_the_client_or_inside(
     assert chosen == inside == plain
 
 
+def test_a_stream_dropped_late_starts_nobody(folder: Path) -> None:
+    model = from_pretrained(folder, calibration=TEXTS, trio=None)
+    backend = model.backend
+    assert isinstance(backend, PartiesBackend)
+    model.close()
+    backend.release("a state of parties that are gone")
+    assert backend._trio is None
+
+
 def test_texts_of_tokens_add_up(folder: Path) -> None:
     model = from_pretrained(folder, mode="float")
     tokens = list(model.generate("the old", 12))
     whole = model.tokenizer.decode([t.ids[0] for t in tokens])
     assert whole.startswith("".join(t.texts[0] for t in tokens))
+    assert len(list(model.generate("the old", 96))) == 96
     with pytest.raises(SetupError, match="no room"):
-        list(model.generate("the old", 96))
+        list(model.generate("the old", 97))
+    with pytest.raises(SetupError, match="one prompt or more"):
+        model.generate([], 2)
     with pytest.raises(SetupError, match="do not draw"):
         model.generate("the", 2, inside=True, sampling=Sampling(temperature=1.0))
 
@@ -143,6 +155,7 @@ def test_a_party_refuses_what_it_does_not_hold(folder: Path, trio: ThreadTrio) -
     with from_pretrained(folder, calibration=TEXTS) as model:
         plan = model.plans.plan(Job("go on", 1, 64))
     with ThreadTrio() as parties:
-        refusals = parties.outcomes(run, {"plan": plan.digest, "state": "none"})
+        asked = {"plan": plan.digest, "model": "none", "state": "none"}
+        refusals = parties.outcomes(run, asked)
         assert all(isinstance(refused, MessageError) for refused in refusals)
         assert "does not hold that plan" in str(refusals[0])

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ditto
 from ditto.engine import ThreadTrio
 from ditto.errors import CheckpointError, SetupError
 from ditto.inference import from_pretrained
 from ditto.inference.backends import PartiesBackend, SimulatedBackend
+from ditto.models.layers import attention
 from ditto.party.holdings import holdings
 from ditto.sharing.points import point_bytes
 from tests.folders import TEXTS, WORDS, bert_folder, gpt2_folder
@@ -55,7 +57,7 @@ def test_weights_are_shared_once_for_all_shapes(folder: Path, trio: ThreadTrio) 
         model.predict(TEXTS[:1], TEXTS[1:2], length=32)
         kept = holdings(trio.sessions[0]).weights
     matrices: dict[str, set[str]] = {}
-    for (name, kind), shared in kept.items():
+    for (_, name, kind), shared in kept.items():
         if len(shared.shape) == 2:
             matrices.setdefault(name, set()).add(str(kind))
     assert len(matrices) == 2 * 6 + 5  # six a layer; tables, pooler, classifier
@@ -112,6 +114,10 @@ def test_wrong_uses_are_refused_with_the_reason(folder: Path, tmp_path: Path) ->
         model.predict("one text")  # type: ignore[arg-type]
     with pytest.raises(SetupError, match="2 texts and 1 second"):
         model.predict(TEXTS[:2], TEXTS[:1])
+    with pytest.raises(SetupError, match="512 positions"):
+        model.predict(TEXTS, length=600)
+    with pytest.raises(CheckpointError, match="no head 'nonsense'"):
+        from_pretrained(folder, head="nonsense")
     with pytest.raises(SetupError, match="does not generate"):
         model.generate("the")
     with pytest.raises(SetupError, match="none of float, simulate and mpc"):
@@ -128,3 +134,31 @@ def test_wrong_uses_are_refused_with_the_reason(folder: Path, tmp_path: Path) ->
             from_pretrained(folder)
     finally:
         (tmp_path / "vocab.txt").rename(folder / "vocab.txt")
+
+
+def test_two_models_of_one_shape_do_not_mix(
+    folder: Path, trio: ThreadTrio, tmp_path: Path
+) -> None:
+    """Weights belong to a model, not to a name in a plan."""
+    other = bert_folder(tmp_path / "other", seed=5)
+    with (
+        from_pretrained(folder, calibration=TEXTS, trio=trio) as one,
+        from_pretrained(other, calibration=TEXTS, trio=trio) as two,
+    ):
+        first = one.predict(TEXTS[:1], length=16)[0].values
+        second = two.predict(TEXTS[:1], length=16)[0].values
+        again = one.predict(TEXTS[:1], length=16)[0].values
+    assert np.abs(first - second).max() > 0.05
+    assert np.abs(first - again).max() < 0.01
+
+
+def test_padding_that_scores_high_does_no_harm() -> None:
+    """With a secret mask the maximum is not taken of what is hidden."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(1, 2, 8, 16)).astype(np.float32) for _ in "qkv")
+    k[:, :, 5:] = 3 * q[:, :, :3]
+    mask = (np.arange(8) < 5).astype(np.float32)[None, None, None]
+    plan = ditto.compile(attention, (q, k, v, mask), calibration=[(q, k, v, mask)])
+    due = attention(q, k, v, mask.astype(bool))
+    found = ditto.simulate(plan, (q, k, v, mask)).result
+    assert np.abs(found - due).max() < 0.02

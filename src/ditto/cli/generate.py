@@ -57,7 +57,7 @@ def generate(
 
     sampling = Sampling(temperature, top_k, top_p, seed)
     out = console()
-    model = None
+    model, stream = None, None
     try:
         with stages() as shown:
             model = from_pretrained(
@@ -77,12 +77,14 @@ def generate(
         typer.echo("\n")
         backend = model.backend
     finally:
+        if stream is not None:
+            stream.close()
         if model is not None:
             model.close()
     if temperature == 0 or seed is not None:
         plain = model.also("float")
         due = [t.ids[0] for t in plain.generate(prompt, tokens, sampling=sampling)]
-        out.print(_compared(ids, due, plain.tokenizer.decode(due)))
+        out.print(_compared(ids, due, plain.tokenizer.decode(due)), markup=False)
     if isinstance(backend, PartiesBackend):
         begun, *later = backend.runs
         rows = [

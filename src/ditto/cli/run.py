@@ -75,6 +75,8 @@ def run(
             answers = model.predict(text, pair, batch=batch, length=length)
             backend = model.backend
         due = model.also("float").predict(text, pair, length=length)
+    if json_file:
+        json_file.write_text(json.dumps([_as_json(a) for a in answers]) + "\n")
     out = console()
     rows = [
         [asked, _shown(got), _shown(exact), f"{_gap(got, exact):.4f}"]
@@ -86,8 +88,6 @@ def run(
         out.print(cost_table(backend.runs, f"Cost, all parties, profile {profile}"))
         sent = sum(backend.uploaded) / 1e3
         out.print(f"the client sent {sent:.1f} kB of keys and shares to the parties")
-    if json_file:
-        json_file.write_text(json.dumps([_as_json(a) for a in answers]) + "\n")
 
 
 def _shown(answer: "Answer") -> str:

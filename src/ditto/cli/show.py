@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from ditto.compiler import Profile
@@ -76,7 +77,7 @@ def table(
     for heading in numbers:
         made.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*(Text(str(cell)) for cell in row))  # no cell is markup
     return made
 
 
@@ -135,7 +136,7 @@ def cost_table(runs: "Sequence[Run]", title: str) -> Table:
 def headroom_line(headroom: "dict[str, Headroom]") -> str:
     """The tightest place, in a sentence."""
     if not headroom:
-        return "headroom: not measured in float"
+        return "headroom: not measured"
     part, tightest = min(headroom.items(), key=lambda item: item[1].bits)
     return (
         f"headroom: at least {tightest.bits:.2f} bits everywhere (tightest: "

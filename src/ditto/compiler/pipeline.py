@@ -1,6 +1,6 @@
 """compile: a function, sample inputs and a profile in; a Plan out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from ditto.compiler.passes.paper import assign_paper_rings
 from ditto.compiler.passes.recognise import recognise
 from ditto.compiler.passes.rings import Kind, assign_rings, secrets
 from ditto.compiler.passes.simplify import simplify
-from ditto.compiler.passes.types import assign_types
+from ditto.compiler.passes.types import assign_types, check_room
 from ditto.compiler.plan import Plan, Role, structure_of
 from ditto.compiler.profile import Profile, find_profile
 from ditto.compiler.trace import Traced, trace
@@ -140,13 +140,14 @@ def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
     if profile.engine == "rings":
         known = context.known(graph)
         kinds = assign_rings(graph, known, hidden)
-        margins = _margins(graph, context.roles, profile)
+        margins = _margins(graph, context)
         types = assign_types(
             graph,
             kinds,
             known,
             margins,
             weights=_weights(graph, context.roles),
+            shown={i for k, i in enumerate(graph.outputs) if k not in context.kept},
             given=_given_fracs(graph, traced, context),
         )
     elif profile.engine == "rings-in-spu":
@@ -154,7 +155,8 @@ def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
     else:
         kinds = ["high" if h else "public" for h in hidden]
     kinds = _native_stay(graph, kinds)
-    kept = dict(zip(context.kept, _state_types(context), strict=False))
+    kept = dict(zip(context.kept, _state_types(context), strict=True))
+    _check_kept(graph, context, kept)
     emitter = Emitter(graph, kinds, types, profile, context.roles, traced.names, kept)
     plan = emitter.plan(structure_of(traced.result))
     verify(plan)
@@ -191,7 +193,7 @@ def _kept(result: Any, keep: Sequence[int]) -> tuple[int, ...]:
 def _state_types(context: Context) -> list[FxpType | None]:
     """The types that kept results must have: those of the state before them."""
     count = len(context.kept)
-    if context.like is None:
+    if context.like is None or not count or not context.like.kept():
         return [None] * count
     held = [value.type for value in context.like.kept()]
     if len(held) != count:
@@ -223,6 +225,19 @@ def _given_fracs(graph: Graph, traced: Traced, context: Context) -> dict[int, in
         elif context.roles[k] == "weight" and traced.names[k] in shared:
             found[i] = shared[traced.names[k]]
     return found
+
+
+def _check_kept(
+    graph: Graph, context: Context, kept: Mapping[int, FxpType | None]
+) -> None:
+    """A result kept in the type of another plan has to fit it."""
+    if context.samples is None or not any(kept.values()):
+        return
+    known, margins = context.known(graph), _margins(graph, context)
+    for k, due in kept.items():
+        i = graph.outputs[k]
+        if due is not None:
+            check_room(known[i], due, margins[i])
 
 
 def _check_state(plan: Plan, context: Context) -> None:
@@ -328,14 +343,19 @@ def _numbers_only(graph: Graph, roles: Sequence[Role]) -> Graph:
     return builder.finish(outputs)
 
 
-def _margins(graph: Graph, roles: Sequence[Role], profile: Profile) -> list[float]:
-    """1 for weights and what follows from them alone, the profile's for the rest."""
+def _margins(graph: Graph, context: Context) -> list[float]:
+    """1 for weights and what follows from them alone, the profile's for the rest.
+
+    Twice as much for what is kept: plans that go on with it are calibrated on others.
+    """
+    kept = {graph.outputs[k] for k in context.kept} if context.like is None else set()
     fixed: list[bool] = []
     margins: list[float] = []
-    for node in graph.nodes:
+    for i, node in enumerate(graph.nodes):
         if node.op == "input":
-            fixed.append(roles[node.params["index"]] == "weight")
+            fixed.append(context.roles[node.params["index"]] == "weight")
         else:
             fixed.append(all(fixed[u] for u in node.inputs))
-        margins.append(1.0 if fixed[-1] else profile.at(node.scope).margin)
+        margin = context.profile.at(node.scope).margin
+        margins.append(1.0 if fixed[-1] else margin * (2 if i in kept else 1))
     return margins

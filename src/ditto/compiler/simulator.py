@@ -362,9 +362,11 @@ class Machine:
         outs: list[Value],
     ) -> list[Any]:
         region = self.plan.regions[step.params["region"]]
-        results, widest = run_region(region.graph, region.bits, xs, kinds)
+        results, widest, lifted = run_region(region.graph, region.bits, xs, kinds)
         if widest is not None:
             self.peaks.append((index, SPU_RANGE, widest * 2.0**SPU_RANGE.frac))
+        if lifted is not None:
+            self.peaks.append((index, FxpType(bits=32, frac=0), lifted))
         return [
             self._leave(y, node, out)
             for y, node, out in zip(
@@ -409,10 +411,12 @@ _DELICATE = frozenset(
 
 def run_region(
     graph: Graph, bits: int, xs: list[Any], kinds: list[Value]
-) -> tuple[list[Any], Any]:
+) -> tuple[list[Any], Any, Any]:
     """A region on numbers: integers exactly, real ones rounded after each operation.
 
-    Also the largest argument of a function that SPU computes in a limited range.
+    Also the largest argument of a function that SPU computes in a limited range, and
+    the largest integer that is shifted to meet another in the low ring, where it could
+    wrap.
     """
     frac = FXP_FRAC[64 if bits == 64 else 32]
     given = []
@@ -428,10 +432,19 @@ def run_region(
     watched = {
         u for n in graph.nodes if n.op in _DELICATE and bits == 64 for u in n.inputs
     }
-    kept = [*graph.outputs, *watched]
+    lifts = [n for n in graph.nodes if n.op == "mul" and n.dtype == "int32"]
+    if bits == 64:
+        lifts = []
+    kept = [*graph.outputs, *watched, *(u for n in lifts for u in n.inputs)]
     steps = walk(graph, given, keep=kept, real=np.float64, settle=settle)
     values: dict[int, Any] = dict(steps)
     widest = None
     if watched:
         widest = jnp.max(jnp.stack([_largest(values[u]) for u in sorted(watched)]))
-    return [values[i] for i in graph.outputs], widest
+    products = [math.prod(_top(values[u]) for u in n.inputs) for n in lifts]
+    lifted = jnp.max(jnp.stack(products)) if products else None
+    return [values[i] for i in graph.outputs], widest, lifted
+
+
+def _top(x: Any) -> Any:
+    return _largest(jnp.asarray(x, jnp.float64))

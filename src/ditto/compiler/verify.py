@@ -58,10 +58,11 @@ def verify(plan: Plan) -> None:
     for given in plan.inputs:
         for v in given.forms:
             held = plan.values[v]
-            fits = is_plain(given, held) or is_indices(given, held)
-            _demand(fits and v not in ready, f"input {given.name!r} has no such form")
-            hidden = held.kind != "public"
-            _demand(hidden == (given.role != "public"), f"{given.name!r} is misplaced")
+            whole = "public" if given.role == "public" else "shared"
+            plain = is_plain(given, held) and held.kind == whole
+            index = is_indices(given, held) and given.role == "secret"
+            fits = (plain or index) and v not in ready
+            _demand(fits, f"input {given.name!r} has no such form")
             ready.add(v)
     used = {s.params.get("region") for s in plan.steps if s.op == "region"}
     _demand(used == set(range(len(plan.regions))), "a region is never run")

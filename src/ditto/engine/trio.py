@@ -245,7 +245,9 @@ class ProcessTrio(Trio):
                 while frame := read_frame(cast(Any, process.stdout)):
                     if "progress" not in frame[0]:
                         break
-                    (on_progress or _ignore)(rank, frame[0]["progress"])
+                    if on_progress is not None:
+                        with contextlib.suppress(Exception):  # the answer is still due
+                            on_progress(rank, frame[0]["progress"])
             except BrokenPipeError:
                 frame = None
             if frame is None:

@@ -179,7 +179,7 @@ def _compare(
         progress(k, len(texts))
 
         def ask(model: Pretrained, one: str = text) -> Any:
-            return model.predict([one], length=setting.length)[0].values
+            return model.predict([one], length=setting.length)[0].values.reshape(-1)
 
         found = _asked(backends, ask, f"sentence {k + 1}", result)
         if mode in found:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ditto.compiler.simulator import Headroom
-from ditto.errors import CapacityError
+from ditto.errors import CapacityError, SetupError
 from ditto.evaluation.evaluate import Setting, open_model
 from ditto.inference import Pretrained
 from ditto.inference.backends import SimulatedBackend
@@ -22,8 +22,15 @@ Verdict = Literal["safe", "tight", "unsafe"]
 TIGHT = 0.5
 """Bits of headroom below which a model is tight: inputs half as large again overflow.
 """
+AGREED = 0.9
+"""The share of answers that must be the float model's; near ties may fall either way.
+"""
 PARTED = 0.05
 """An error of the answer, relative to its size, from which a model is unsafe."""
+
+
+STEPS = 4
+"""Tokens of a text that a language model is verified on one by one."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +68,14 @@ class Verification:
     agreed: float
     """The share of answers whose largest entry is the float model's."""
 
-    @property
-    def tightest(self) -> Headroom | None:
-        """The tensor that came closest to its bound."""
-        known = [p.headroom for p in self.parts if p.headroom is not None]
-        return min(known, key=lambda h: h.bits, default=None)
+    tightest: Headroom | None
+    """The tensor that came closest to its bound, of all the model."""
 
     @property
     def verdict(self) -> Verdict:
         """Whether the model can be served."""
         answer = self.parts[-1]
-        if self.overflows or answer.relative > PARTED:
+        if self.overflows or answer.relative > PARTED or self.agreed < AGREED:
             return "unsafe"
         tightest = self.tightest
         return "tight" if tightest is not None and tightest.bits < TIGHT else "safe"
@@ -93,7 +97,10 @@ def verify(
         for k, text in enumerate(texts):
             for name, one in models.items():
                 try:
-                    gathered[name].append(_traced(one, text, length))
+                    traced = _traced(one, text, length)
+                    if model.model.head == "generate":
+                        traced += _continued(one, text, length)
+                    gathered[name].append(traced)
                 except CapacityError as overflow:
                     overflows.append(f"text {k + 1}: {overflow}")
                     gathered[name].append([])
@@ -108,13 +115,18 @@ def verify(
     pairs = zip(gathered["float"], gathered["mpc"], strict=True)
     agreed = [np.argmax(a[-1], -1) == np.argmax(b[-1], -1) for a, b in pairs]
     share = float(np.mean(np.concatenate([np.ravel(a) for a in agreed])))
+    tightest = min(found.values(), key=lambda h: h.bits, default=None)
     return Verification(
-        setting.profile.name, len(texts), parts, tuple(overflows), share
+        setting.profile.name, len(texts), parts, tuple(overflows), share, tightest
     )
 
 
 def _traced(model: Pretrained, text: str, length: int) -> list[Any]:
     """The states of all layers where there is text, and the answer."""
+    if not 2 <= length <= model.positions:
+        raise SetupError(
+            f"A length of {length}: the model has {model.positions} positions."
+        )
     encoded = model.tokenizer.encode(text, max_length=length)
     job = model.job("trace", 1, length)
     (states, answer), _ = model.backend.run(job, model.inputs([encoded], length))
@@ -124,10 +136,30 @@ def _traced(model: Pretrained, text: str, length: int) -> list[Any]:
     return [*(state[:, :count] for state in states), answer]
 
 
+def _continued(model: Pretrained, text: str, length: int) -> list[Any]:
+    """Logits of tokens that follow one by one, as a text is generated."""
+    ids = model.tokenizer.encode(text, max_length=length).ids
+    count = max(1, len(ids) - STEPS)
+    padded = np.zeros((1, length), np.int32)
+    padded[0, :count] = ids[:count]
+    job, place = model.job("begin", 1, length), np.array([count], np.int32)
+    logits, state = model.backend.run(job, (padded, place))
+    found = [logits]
+    job = model.job("go on", 1, length)
+    for token in ids[count:]:
+        given = np.array([token], np.int32)
+        logits, state = model.backend.run(job, (given, place), state)
+        found.append(logits)
+        place = place + 1
+    model.backend.release(state)
+    return [np.stack(found, 1)]
+
+
 def _part_names(model: Pretrained) -> list[str]:
     stack = "decoder" if model.model.family == "gpt2" else "encoder"
     layers = [f"{stack}.layer.{k}" for k in range(model.model.config.layers)]
-    return ["embeddings", *layers, model.model.head]
+    names = ["embeddings", *layers, model.model.head]
+    return [*names, "token by token"] if model.model.head == "generate" else names
 
 
 def _part(

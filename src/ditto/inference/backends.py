@@ -17,6 +17,7 @@ from ditto.compiler.local import Run, deal_input, opened, step_costs
 from ditto.compiler.simulator import Headroom
 from ditto.engine import ProcessTrio, Trio
 from ditto.engine.frames import Arrays, Json
+from ditto.errors import PlanError
 from ditto.inference.jobs import Job, function_of
 from ditto.inference.plans import Plans, grown
 from ditto.models import Model
@@ -110,6 +111,7 @@ class PartiesBackend(Backend):
         self._on_part = on_part
         self._own = trio is None
         self._trio = trio
+        self._name = uuid.uuid4().hex
         self._held: dict[Job, Plan] = {}
         self._shared: set[tuple[str, Any]] = set()
         self.runs: list[Run] = []
@@ -130,19 +132,19 @@ class PartiesBackend(Backend):
     ) -> tuple[Any, State]:
         """See Backend."""
         plan = self._ready(job)
-        dealt = self._deal(plan, inputs)
+        dealt = self._deal(job, plan, inputs)
         self.uploaded.append(sum(a.nbytes for arrays in dealt for a in arrays.values()))
         name = state if state is not None else (uuid.uuid4().hex if job.keep else None)
         replies = self.trio.call(
             run,
-            {"plan": plan.digest, "state": name},
+            {"plan": plan.digest, "model": self._name, "state": name},
             dealt,
             on_progress=self._show,
         )
         result = opened(plan, [arrays for _, arrays in replies])
         costs = [reply for reply, _ in replies]
-        spent = Run(result, step_costs(plan, costs), max(c["seconds"] for c in costs))
-        self.runs.append(spent)
+        seconds = max(c["seconds"] for c in costs)
+        self.runs.append(Run(None, step_costs(plan, costs), seconds))
         return (result[0], name) if job.keep else (result, None)
 
     def _show(self, rank: int, said: Json) -> None:
@@ -151,8 +153,8 @@ class PartiesBackend(Backend):
 
     def release(self, state: State) -> None:
         """See Backend."""
-        if state is not None:
-            self.trio.call(forget, {"state": state})
+        if state is not None and self._trio is not None:
+            self._trio.call(forget, {"state": state})
 
     def peak_memory(self) -> list[int]:
         """The most bytes that the process of each party has held."""
@@ -163,6 +165,8 @@ class PartiesBackend(Backend):
         if self._own and self._trio is not None:
             self._trio.close()
             self._trio = None
+            self._held.clear()
+            self._shared.clear()
 
     def _ready(self, job: Job) -> Plan:
         """The plan of a job, held by all parties with the weights it needs."""
@@ -205,12 +209,16 @@ class PartiesBackend(Backend):
             parts = deal_input(plan, plan.inputs[k], leaves[k])
             for arrays, part in zip(dealt, parts, strict=True):
                 arrays.update(part)
-        self.trio.call(hold_weights, {"plan": plan.digest, "inputs": chunk}, dealt)
+        parameters = {"plan": plan.digest, "model": self._name, "inputs": chunk}
+        self.trio.call(hold_weights, parameters, dealt)
 
     @staticmethod
-    def _deal(plan: Plan, inputs: Sequence[Any]) -> list[Arrays]:
+    def _deal(job: Job, plan: Plan, inputs: Sequence[Any]) -> list[Arrays]:
         """The client's part: shares of what it asks, public lengths as they are."""
         asked = [g for g in plan.inputs if g.role in ("secret", "public")]
+        for k, given in enumerate(asked, 1):  # argument 0 is the weights
+            if given.role == "public" and k not in job.public:
+                raise PlanError(f"The plan would make {given.name} public.")
         dealt: list[Arrays] = [{}, {}, {}]
         for given, value in zip(asked, inputs, strict=True):
             parts = deal_input(plan, given, value)

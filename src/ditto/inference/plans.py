@@ -12,27 +12,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ditto.client.tokens import pad_batch
+from ditto.client.tokens import Batch, pad_batch
 from ditto.compiler import Plan, Profile
 from ditto.compiler import compile as compile_plan
 from ditto.inference.jobs import Job, function_of
 from ditto.inference.samples import Samples
 from ditto.models import Model, gpt2
 
-ROWS = 16
-"""Rows of tokens that a plan is calibrated on."""
+ROWS, MAX_ROWS = 16, 48
+"""Rows of tokens that a plan is calibrated on: one a text, within these limits."""
+POSITIONS = 4
+"""Positions of a row at which going on is calibrated."""
 
 
 class Plans:
     """Makes plans, each once."""
 
     def __init__(
-        self, model: Model, profile: Profile, samples: Samples, rows: int = ROWS
+        self, model: Model, profile: Profile, samples: Samples, rows: int | None = None
     ) -> None:
         self.model = model
         self.profile = profile
         self._source = samples
-        self._rows = rows
+        self._rows = rows or min(max(ROWS, samples.count), MAX_ROWS)
         self._made: dict[Job, Plan] = {}
 
     def plan(self, job: Job) -> Plan:
@@ -65,26 +67,37 @@ class Plans:
     def samples(self, job: Job) -> list[tuple[Any, ...]]:
         """Sample arguments of a job."""
         count = -(-max(self._rows, 2 * job.batch) // job.batch)
-        return [self._sample(job, k) for k in range(count)]
+        if job.kind != "go on":
+            return [self._sample(job, k) for k in range(count)]
+        return [s for k in range(count) for s in self._continued(job, k)]
 
-    def _sample(self, job: Job, k: int) -> tuple[Any, ...]:
-        params = self.model.params
+    def _batch(self, job: Job, k: int) -> Batch:
         rows = [
             self._source.row(k * job.batch + i, job.length, pairs=job.pairs)
             for i in range(job.batch)
         ]
-        batch = pad_batch(rows, job.length, self._source.pad_id)
-        if job.kind in ("answer", "trace"):
-            mask = batch.mask.astype(np.float32) if job.hides_length else batch.mask
-            inputs = (params, batch.ids, mask)
-            return (*inputs, batch.types) if job.pairs else inputs
+        return pad_batch(rows, job.length, self._source.pad_id)
+
+    def _sample(self, job: Job, k: int) -> tuple[Any, ...]:
+        params, batch = self.model.params, self._batch(job, k)
         if job.kind == "begin":
             return params, batch.ids, batch.lengths
+        mask = batch.mask.astype(np.float32) if job.hides_length else batch.mask
+        inputs = (params, batch.ids, mask)
+        return (*inputs, batch.types) if job.pairs else inputs
+
+    def _continued(self, job: Job, k: int) -> list[tuple[Any, ...]]:
+        """One row at several positions, the last among them."""
+        params, batch = self.model.params, self._batch(job, k)
+        _, cache = self._begin(params, batch.ids, batch.lengths)
         rng = np.random.default_rng(k)
-        positions = rng.integers(0, batch.lengths).astype(np.int32)
-        _, cache = self._begin(params, batch.ids, np.maximum(positions, 1))
-        ids = np.take_along_axis(batch.ids, positions[:, None], 1)[:, 0]
-        return params, ids, positions, cache
+        found = []
+        for at in range(POSITIONS):
+            last = batch.lengths - 1
+            positions = rng.integers(0, batch.lengths) if at else last
+            ids = np.take_along_axis(batch.ids, positions[:, None].astype(int), 1)[:, 0]
+            found.append((params, ids, positions.astype(np.int32), cache))
+        return found
 
     @cached_property
     def _begin(self) -> Any:

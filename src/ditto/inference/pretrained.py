@@ -1,6 +1,6 @@
 """A model from a Hugging Face folder, asked in private."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -9,7 +9,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ditto.client import Sampler, Sampling, Tokenizer, bucket_of, pad_batch
+from ditto.client import (
+    BUCKETS,
+    Sampler,
+    Sampling,
+    Tokenizer,
+    bucket_of,
+    pad_batch,
+)
 from ditto.client.tokens import Encoded
 from ditto.compiler import Profile
 from ditto.compiler.profile import find_profile
@@ -48,7 +55,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Token:
-    """One generated token of each prompt, and the text it adds."""
+    """One generated token of each prompt, and the text it adds.
+
+    A text that has ended goes on with padding, which adds nothing.
+    """
 
     ids: tuple[int, ...]
     texts: tuple[str, ...]
@@ -184,9 +194,13 @@ class Pretrained:
             raise SetupError(
                 f"There are {len(texts)} texts and {len(pairs)} second texts."
             )
+        if length is not None and not 2 <= length <= self.positions:
+            raise SetupError(
+                f"A length of {length}: the model has {self.positions} positions."
+            )
         seconds: Sequence[str | None] = pairs or [None] * len(texts)
         encoded = [
-            self.tokenizer.encode(text, second, max_length=length or self._positions)
+            self.tokenizer.encode(text, second, max_length=length or self.positions)
             for text, second in zip(texts, seconds, strict=True)
         ]
         found: dict[int, Answer] = {}
@@ -204,12 +218,16 @@ class Pretrained:
     ) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for k, one in enumerate(encoded):
-            bucket = length or bucket_of(len(one.ids), limit=self._positions)
+            bucket = length or self._bucket(len(one.ids), BUCKETS)
             found.setdefault(bucket, []).append(k)
         return found
 
+    def _bucket(self, length: int, buckets: Sequence[int]) -> int:
+        return bucket_of(length, (*buckets, self.positions), limit=self.positions)
+
     @property
-    def _positions(self) -> int:
+    def positions(self) -> int:
+        """How many tokens the model can take."""
         config = self.model.config
         return int(config.positions - getattr(config, "first_position", 0))
 
@@ -249,7 +267,7 @@ class Pretrained:
         *,
         sampling: Sampling | None = None,
         inside: bool = False,
-    ) -> Iterator[Token]:
+    ) -> Generator[Token, None, None]:
         """Tokens that follow the prompts, as they come.
 
         The client chooses each from the logits, by ``sampling``; with ``inside`` the
@@ -267,15 +285,17 @@ class Pretrained:
         if tokens < 1:
             raise SetupError(f"At least one token is generated, got tokens={tokens}.")
         texts = [prompts] if isinstance(prompts, str) else list(prompts)
+        if not texts:
+            raise SetupError("generate takes one prompt or more.")
         return self._generate(texts, tokens, Sampler(sampling or Sampling()), inside)
 
     def _generate(
         self, texts: list[str], tokens: int, sampler: Sampler, inside: bool
-    ) -> Iterator[Token]:
-        room = self._positions - tokens
+    ) -> Generator[Token, None, None]:
+        room = self.positions - tokens + 1
         if room < 1:
             raise SetupError(
-                f"The model has {self._positions} positions: no room for a prompt and "
+                f"The model has {self.positions} positions: no room for a prompt and "
                 f"{tokens} tokens."
             )
         encoded = [self.tokenizer.encode(text) for text in texts]
@@ -285,7 +305,7 @@ class Pretrained:
             )
             for one in encoded
         ]
-        bucket = bucket_of(max(len(e.ids) for e in encoded), limit=self._positions)
+        bucket = self._bucket(max(len(e.ids) for e in encoded), BUCKETS)
         padded = pad_batch(encoded, bucket, self.tokenizer.pad_id)
         positions, count = padded.lengths, len(texts)
         job = self.job("begin", count, bucket, inside=inside)
@@ -295,18 +315,21 @@ class Pretrained:
         ended = [False] * count
         try:
             for k in range(tokens):
-                chosen = _choose(result, sampler, inside)
-                for row, token in zip(ids, chosen, strict=True):
-                    row.append(token)
+                eos = self.tokenizer.eos_id
+                chosen = [
+                    self.tokenizer.pad_id if over else token
+                    for token, over in zip(
+                        _choose(result, sampler, inside), ended, strict=True
+                    )
+                ]
+                for row, token, over in zip(ids, chosen, ended, strict=True):
+                    row.extend([] if over else [token])
                 added, shown = self._added(ids, shown)
                 yield Token(tuple(chosen), added)
-                eos = self.tokenizer.eos_id
                 ended = [e or t == eos for e, t in zip(ended, chosen, strict=True)]
                 if k + 1 == tokens or all(ended):
                     return
-                room = bucket_of(
-                    int(positions.max()) + 1, CACHE_BUCKETS, limit=self._positions
-                )
+                room = self._bucket(int(positions.max()) + 1, CACHE_BUCKETS)
                 job = self.job("go on", count, room, inside=inside)
                 token_ids = np.asarray(chosen, np.int32)
                 result, state = self.backend.run(job, (token_ids, positions), state)

@@ -15,6 +15,8 @@ class Samples(ABC):
     """A source of token rows."""
 
     pad_id: int = 0
+    count: int = 1
+    """How many different texts there are."""
 
     @abstractmethod
     def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
@@ -27,6 +29,7 @@ class TextSamples(Samples):
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str]) -> None:
         self._tokenizer, self._texts = tokenizer, list(texts)
         self.pad_id = tokenizer.pad_id
+        self.count = len(self._texts)
 
     def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
         """See Samples."""

@@ -13,6 +13,10 @@ Params = dict[str, Any]
 HIDDEN = -1e9
 """What a hidden position scores; the compiler knows what to do with it."""
 
+ASIDE = 16.0
+"""How far a secret mask moves hidden scores aside, so that none of them is the maximum;
+the product with the mask then hides them for good."""
+
 # quad stands for GeLU in models distilled for it.
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
@@ -62,6 +66,7 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.
         seen = jnp.broadcast_to(mask, scores.shape)
         weights = jax.nn.softmax(jnp.where(seen, scores, HIDDEN), axis=-1)
     else:
+        scores = scores + (mask - 1) * ASIDE
         raised = jnp.exp(scores - scores.max(-1, keepdims=True)) * mask
         weights = raised / raised.sum(-1, keepdims=True)
     mixed = jnp.einsum("bhst,bhtd->bhsd", weights, v)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ditto.errors import CheckpointError
 from ditto.models import bert, gpt2
@@ -71,6 +71,11 @@ def from_checkpoint(checkpoint: Checkpoint, head: str | None = None) -> Model:
         )
     module, prefix = FAMILIES[family]
     chosen = head or _head_of(module, prefix, checkpoint.architecture)
+    if chosen not in get_args(module.Head):
+        raise CheckpointError(
+            f"There is no head {chosen!r} of {family}; there are: "
+            f"{', '.join(get_args(module.Head))}."
+        )
     try:
         config = _config(module, checkpoint)
     except KeyError as missing:

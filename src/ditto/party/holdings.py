@@ -30,7 +30,8 @@ class Holdings:
     """All that a party keeps between calls."""
 
     plans: dict[str, tuple[Plan, list[Region]]] = field(default_factory=dict)
-    weights: dict[tuple[str, FxpType], Shared] = field(default_factory=dict)
+    weights: dict[tuple[str, str, FxpType], Shared] = field(default_factory=dict)
+    """By the model's name, the input's name, and the type."""
     states: dict[str, list[Shared]] = field(default_factory=dict)
 
     def plan(self, digest: str) -> tuple[Plan, list[Region]]:
@@ -60,21 +61,27 @@ def hold_weights(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     kept = holdings(session)
     plan, _ = kept.plan(parameters["plan"])
     for index in parameters["inputs"]:
+        if not 0 <= index < len(plan.inputs) or plan.inputs[index].role != "weight":
+            raise MessageError("Weights were sent for what is no weight of the plan.")
         given = plan.inputs[index]
         for v, shared in held_input(plan, given, arrays).items():
-            kept.weights[given.name, plan.values[v].fxp] = shared
+            key = parameters["model"], given.name, plan.values[v].fxp
+            if key in kept.weights:
+                raise MessageError(f"This party has shares of {given.name} already.")
+            kept.weights[key] = shared
     return {}, {}
 
 
 def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     """Run a plan on the client's shares; sends the client its part of the answer.
 
-    ``state`` names the conversation whose state is taken up and left, if any.
+    ``model`` names whose weights are meant, ``state`` the conversation whose state is
+    taken up and left, if the plan keeps any.
     """
     kept = holdings(session)
     plan, regions = kept.plan(parameters["plan"])
     name = parameters.get("state")
-    held = _held(kept, plan, arrays, name)
+    held = _held(kept, plan, arrays, parameters["model"], name)
     started = time.perf_counter()
     outputs, spent = execute(
         plan, session, held, regions=regions, on_step=_reporter(session, plan)
@@ -88,7 +95,7 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
             results[str(k)] = reveal_to_client(session.party, value)
         else:
             results[str(k)] = np.asarray(value)
-    if name is not None:
+    if name is not None and state:
         kept.states[name] = state
     costs = [[s.bytes, s.rounds, s.seconds] for s in spent]
     return {"steps": costs, "seconds": time.perf_counter() - started}, results
@@ -108,26 +115,29 @@ def resources(session: Session, _: Json, __: Arrays) -> Reply:
     return {"peak_rss": peak, "weights": weights}, {}
 
 
-def _held(kept: Holdings, plan: Plan, arrays: Arrays, name: str | None) -> Any:
+def _held(
+    kept: Holdings, plan: Plan, arrays: Arrays, model: str, name: str | None
+) -> dict[int, Any]:
     held: dict[int, Any] = {}
     for given in plan.inputs:
         if given.role == "weight":
             for v in given.forms:
-                key = given.name, plan.values[v].fxp
-                if key not in kept.weights:
+                shared = kept.weights.get((model, given.name, plan.values[v].fxp))
+                if shared is None or shared.shape != given.shape:
                     raise MessageError(f"This party has no shares of {given.name}.")
-                held[v] = kept.weights[key]
+                held[v] = shared
         elif given.role != "state":
             held |= held_input(plan, given, arrays)
-    if plan.state:
-        state = kept.states.pop(name or "", None)
-        if state is None or len(state) != len(plan.state):
-            raise MessageError(
-                "This party does not hold the state that the plan goes on."
-            )
-        for given, shared in zip(plan.state, state, strict=True):
-            for v in given.forms:
-                held[v] = grown(shared, given, plan.values[v].fxp)
+    if not plan.state:
+        if name in kept.states:
+            raise MessageError("A conversation that goes on cannot begin again.")
+        return held
+    state = kept.states.pop(name or "", None)
+    if state is None or len(state) != len(plan.state):
+        raise MessageError("This party does not hold the state that the plan goes on.")
+    for given, shared in zip(plan.state, state, strict=True):
+        for v in given.forms:
+            held[v] = grown(shared, given, plan.values[v].fxp)
     return held
 
 

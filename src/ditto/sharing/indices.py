@@ -40,7 +40,8 @@ class SharedIndices:
     def __post_init__(self) -> None:
         row = point_bytes(self.depth, self.bits)
         due = (int(np.prod(self.shape)), row)
-        if self.keys.ndim != 3 or self.keys.shape[1:] != due:
+        layers = self.keys.shape[0] if self.keys.ndim else 0
+        if self.keys.ndim != 3 or layers > 2 or self.keys.shape[1:] != due:
             raise ShareConsistencyError(
                 f"The keys of {due[0]} indices into {self.depth} rows are {row} bytes "
                 f"each, got an array of shape {self.keys.shape}."
@@ -51,6 +52,11 @@ class SharedIndices:
         count = self.keys.shape[1]
         step = max(1, MAX_EXPANDED // self.depth)
         sides = [0] if rank == Rank.P0 else [1, 0 if rank == Rank.P1 else 1]
+        if len(sides) != len(self.keys):
+            raise ShareConsistencyError(
+                f"{rank.name} has {len(sides)} keys of every index, got "
+                f"{len(self.keys)}."
+            )
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
             yield (

@@ -282,6 +282,8 @@ class Emitter:
         kind = self._type(i)
         if node.op == "convert_element_type":
             return self._low(node.inputs[0])
+        if node.op == "reduce_sum" and node.dtype == "float32":
+            return self._sum_over(node, kind)
         made = self._new(node.shape, kind, node.dtype)
         if node.op in ("add", "sub", "neg"):
             inputs = [self._mixed(u, kind) for u in node.inputs]
@@ -297,6 +299,15 @@ class Emitter:
         ]
         call = {"op": node.op, "with": dict(node.params)}
         return self._step("local", inputs, made, node.scope, **call)
+
+    def _sum_over(self, node: Node, kind: FxpType) -> int:
+        """A sum at its operand's frac: what is recast is the smaller of the two."""
+        (u,) = node.inputs
+        held = self._type(u)
+        made = self._new(node.shape, held, node.dtype)
+        call = {"op": node.op, "with": dict(node.params)}
+        self._step("local", [self.shared(u, held)], made, node.scope, **call)
+        return self._recast(made, kind, node.scope)
 
     def _mixed(self, u: int, type: FxpType) -> int:  # noqa: A002
         if self.kinds[u] != "public":
@@ -379,8 +390,9 @@ class Emitter:
         if self.types is None:
             held = made_as = TABLE
         else:
-            held = FxpType(LOW_BITS, self.types.frac[table])
             made_as = FxpType(LOW_BITS, self.types.frac[i])
+            public = self.kinds[table] == "public"
+            held = made_as if public else FxpType(LOW_BITS, self.types.frac[table])
         rows = self.shared(table, held)
         indices = self._indices(ids, self.graph.nodes[table].shape[0])
         made = self._new(node.shape, made_as, node.dtype)

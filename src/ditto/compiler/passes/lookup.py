@@ -102,6 +102,8 @@ def _index_input(graph: Graph, i: int) -> int | None:
 
 def _wraps_around(graph: Graph, i: int) -> bool:
     """Whether a node is where(j < 0, j + n, j), as indexing in JAX writes it."""
+    if len(graph.nodes[i].inputs) != 3:
+        return False
     negative, plain, moved = graph.nodes[i].inputs
     below, sum_ = graph.nodes[negative], graph.nodes[moved]
     return (

@@ -92,13 +92,13 @@ class RegionWriter:
         emitter = self._emitter
         graph, types = emitter.graph, emitter.types
         assert types is not None  # noqa: S101
+        if graph.nodes[i].dtype == "float32":
+            return types.frac[i]
         numbers = [
             types.frac[u]
             for u in graph.nodes[i].inputs
             if emitter.kinds[u] != "public" and graph.nodes[u].dtype == "float32"
         ]
-        if graph.nodes[i].dtype == "float32":
-            numbers.append(types.frac[i])
         return max(numbers, default=0)
 
     def _integer_operand(self, u: int, frac: int) -> int:

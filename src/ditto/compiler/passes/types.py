@@ -41,7 +41,7 @@ _MIN_SIGNIFICANT = 1
 _ENDLESS = 2.0**12
 """Such a constant is this large, and so much larger than the values."""
 _PRECISION = 13
-"""Significant bits of a typical element that a public factor is worth."""
+"""Significant bits of a typical element that a public factor or a result is worth."""
 _PUBLIC_FRAC = 14
 """The frac at which public summands that are no integers are added at least."""
 _CLOSE = 2
@@ -74,6 +74,8 @@ class Types:
     """Inputs that are shared already, and their fracs."""
     weights: Set[int]
     """Inputs that are weights."""
+    shown: Set[int]
+    """Results that the client learns."""
 
 
 def assign_types(
@@ -83,12 +85,13 @@ def assign_types(
     margins: list[float],
     *,
     weights: Set[int] = frozenset(),
+    shown: Set[int] = frozenset(),
     given: Mapping[int, int] | None = None,
 ) -> Types:
     """The fracs of all secret nodes.
 
-    ``weights`` are the nodes of inputs that are weights; ``given`` has the fracs of
-    inputs that are shared already.
+    ``weights`` are the nodes of inputs that are weights, ``shown`` those of results
+    that the client learns; ``given`` has the fracs of inputs that are shared already.
     """
     finest = [_finest(graph, i, known, margins, kinds) for i in range(len(graph.nodes))]
     count = len(graph.nodes)
@@ -101,9 +104,10 @@ def assign_types(
         operand_fracs={},
         factor_frac={},
         natural={},
-        pinned=_pinned(graph, kinds, known, given or {}),
+        pinned=_pinned(graph, kinds, known, margins, given or {}),
         given=given or {},
         weights=weights,
+        shown=shown,
     )
     for i in range(count - 1, -1, -1):
         _back(graph, i, kinds, known, finest, types)
@@ -114,8 +118,24 @@ def assign_types(
     return types
 
 
+def check_room(seen: Range, held: FxpType, margin: float) -> None:
+    """Refuse a type that another plan chose if it leaves less than half the margin."""
+    due = seen.largest * (1 + (margin - 1) / 2)
+    if not due < held.max_value:
+        raise FixedPointRangeError(
+            f"A value that another plan keeps or shares as {held} reaches "
+            f"{seen.largest:.3g} on these samples, too close to its bound of "
+            f"{held.max_value:.3g}. Compile the first plan with samples like these, or "
+            f"raise the profile's margin."
+        )
+
+
 def _pinned(
-    graph: Graph, kinds: list[Kind], known: list[Range], given: Mapping[int, int]
+    graph: Graph,
+    kinds: list[Kind],
+    known: list[Range],
+    margins: list[float],
+    given: Mapping[int, int],
 ) -> dict[int, int]:
     """The given fracs of what products take, moved about as it may be."""
     origin: dict[int, int] = {}
@@ -130,12 +150,7 @@ def _pinned(
         elif kinds[i] in ("product", "lookup"):
             taken |= {origin[u] for u in node.inputs if u in origin}
     for i, source in origin.items():
-        if not known[i].largest < FxpType(BITS, given[source]).max_value:
-            raise FixedPointRangeError(
-                f"A value that is shared with frac {given[source]} already reaches "
-                f"{known[i].largest:.3g} on these samples. Compile the first plan with "
-                f"samples like these, or raise the profile's margin."
-            )
+        check_room(known[i], FxpType(BITS, given[source]), margins[i])
     return {i: given[source] for i, source in origin.items() if source in taken}
 
 
@@ -205,6 +220,22 @@ def _secret(graph: Graph, i: int, kinds: list[Kind]) -> list[int]:
     ]
 
 
+def _need(
+    graph: Graph, i: int, known: list[Range], finest: list[int], types: Types
+) -> int | None:
+    """The frac at which products take a node, once all of them have asked."""
+    asked = types.wants[i]
+    if i in types.pinned:
+        return types.pinned[i]
+    if not asked:
+        return None
+    if i in types.shown and graph.nodes[i].dtype == "float32":
+        fine = _PRECISION - math.floor(math.log2(known[i].rms))
+        asked = [*asked, min(fine, finest[i])]  # worth its bits, whoever takes it too
+    close = min(asked) if i in types.weights else max(asked) - _CLOSE
+    return min(frac for frac in asked if frac >= close)
+
+
 def _back(
     graph: Graph,
     i: int,
@@ -215,12 +246,7 @@ def _back(
 ) -> None:
     node, cap, need = graph.nodes[i], types.cap, types.need
     operands = _secret(graph, i, kinds)
-    asked = types.wants[i]
-    if i in types.pinned:
-        need[i] = types.pinned[i]
-    elif asked:
-        close = 0 if i in types.weights else max(asked) - _CLOSE
-        need[i] = min(frac for frac in asked if frac >= close)
+    need[i] = _need(graph, i, known, finest, types)
 
     def require(u: int, frac: int) -> None:
         types.wants[u].append(frac)
@@ -257,10 +283,10 @@ def _back(
                     enough = _PRECISION - math.floor(math.log2(known[u].rms))
                     require(u, min(cap[i] - room, enough))
         case "lookup":
-            (table,) = (u for u in operands if graph.nodes[u].dtype == "float32")
-            cap[table] = min(cap[table], cap[i])
-            wanted = need[i]
-            require(table, cap[i] if wanted is None else wanted)
+            table, wanted = node.inputs[0], need[i]
+            if table in operands:
+                cap[table] = min(cap[table], cap[i])
+                require(table, cap[i] if wanted is None else wanted)
         case "product":
             if node.dtype == "float32":
                 wanted = need[i]
@@ -363,8 +389,9 @@ def _forward(
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
             frac[i] = min(frac[i], types.given.get(i, frac[i]))
         case "lookup":
-            (table,) = (u for u in operands if graph.nodes[u].dtype == "float32")
-            frac[i] = frac[table] if wanted is None else min(frac[table], wanted)
+            table = node.inputs[0]
+            held = frac[table] if table in operands else cap[i]
+            frac[i] = min(held, cap[i], cap[i] if wanted is None else wanted)
         case "linear" | "low":
             frac[i] = _carried(graph, i, kinds, known, types)
         case "scale":
@@ -408,8 +435,7 @@ def _carried(
         large = [u for u in operands if not _is_small(graph, u, i)]
         if large and wanted is not None:
             carried = min(carried, max(wanted, *(frac[u] for u in large)))
-        carried = min(carried, cap[i])
-    return carried
+    return min(carried, cap[i])
 
 
 def _whole(graph: Graph, i: int) -> bool:
