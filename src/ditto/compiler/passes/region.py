@@ -92,7 +92,7 @@ class RegionWriter:
         emitter = self._emitter
         graph, types = emitter.graph, emitter.types
         assert types is not None  # noqa: S101
-        if graph.nodes[i].dtype == "float32":
+        if graph.nodes[i].dtype == "float32" and graph.nodes[i].op != "sign":
             return types.frac[i]
         numbers = [
             types.frac[u]
