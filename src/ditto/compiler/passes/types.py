@@ -44,6 +44,8 @@ _PRECISION = 13
 """Significant bits of a typical element that a public factor or a result is worth."""
 _PUBLIC_FRAC = 14
 """The frac at which public summands that are no integers are added at least."""
+_CUT = 18
+"""Bits that a recast may cut of a product: more precision would not be seen."""
 _CLOSE = 2
 """Bits of precision that are not worth a recast of their own."""
 _SMALL = 16
@@ -289,9 +291,9 @@ def _back(
                 require(table, cap[i] if wanted is None else wanted)
         case "product":
             if node.dtype == "float32":
-                wanted = need[i]
-                cut = wanted is not None and wanted < cap[i]  # a recast comes anyway
-                total = finest[i] if cut else cap[i]
+                wanted, total = need[i], cap[i]
+                if wanted is not None and wanted < cap[i]:  # a recast comes anyway
+                    total = min(finest[i], wanted + _CUT)
                 fracs = _share(graph, i, known, finest, types.pinned, total)
                 types.operand_fracs[i] = fracs
                 for u, frac in zip(node.inputs, fracs, strict=True):
