@@ -12,7 +12,7 @@ from ditto.evaluation.plot import plot
 from ditto.models import Checkpoint, read_checkpoint, write_checkpoint
 from tests.folders import TEXTS, bert_folder, gpt2_folder
 
-SETTING = Setting(PROFILES["ditto"], TEXTS, length=16, tokens=3)
+SETTING = Setting(PROFILES["ditto"], TEXTS, length=16, tokens=3, batch=2)
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,9 @@ def evaluate(
             min=1,
         ),
     ] = None,
+    batch: Annotated[
+        int, typer.Option(help="Texts asked together, for cosine and greedy.", min=1)
+    ] = 1,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures here.")
     ] = None,
@@ -99,6 +102,7 @@ def evaluate(
                 length,
                 tokens,
                 words,
+                batch,
                 head,
                 on_stage=lambda what: bar.update(shown, description=what),
                 on_part=lambda part, *_: bar.update(shown, description=part),

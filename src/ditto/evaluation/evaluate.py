@@ -5,7 +5,7 @@ close to their bounds values came: the one way to be silently wrong is an overfl
 the simulator sees every one. With three parties it runs on the same inputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class Setting:
     length: int | None = None
     tokens: int = 20
     words: int | None = None
+    batch: int = 1
+    """Texts asked together, of tasks without labels."""
     head: str | None = None
     on_stage: OnStage | None = None
     on_part: OnPart | None = None
@@ -175,15 +177,15 @@ def _compare(
     progress: Progress,
 ) -> None:
     likeness: list[float] = []
-    for k, text in enumerate(texts):
-        progress(k, len(texts))
+    for names, group in _groups(texts, "sentence", setting.batch, progress):
 
-        def ask(model: Pretrained, one: str = text) -> Any:
-            return model.predict([one], length=setting.length)[0].values.reshape(-1)
+        def ask(model: Pretrained, some: list[str] = group) -> list[Any]:
+            answers = model.predict(some, length=setting.length, batch=setting.batch)
+            return [answer.values.reshape(-1) for answer in answers]
 
-        found = _asked(backends, ask, f"sentence {k + 1}", result)
-        if mode in found:
-            likeness.append(float(cosine(found[mode], found["float"])))
+        found = _asked(backends, ask, names, result)
+        for got, due in zip(found.get(mode, []), found["float"], strict=False):
+            likeness.append(float(cosine(got, due)))
     result.count = len(texts)
     if likeness:
         result.scores = {
@@ -202,23 +204,31 @@ def _continue(
 ) -> None:
     same: list[bool] = []
     parted: list[int] = []
-    for k, prompt in enumerate(prompts):
-        progress(k, len(prompts))
+    for names, group in _groups(prompts, "prompt", setting.batch, progress):
 
-        def ask(model: Pretrained, one: str = prompt) -> list[int]:
-            return [t.ids[0] for t in model.generate(one, setting.tokens)]
+        def ask(model: Pretrained, some: list[str] = group) -> list[list[int]]:
+            steps = [t.ids for t in model.generate(some, setting.tokens)]
+            return [list(ids) for ids in zip(*steps, strict=True)]
 
-        found = _asked(backends, ask, f"prompt {k + 1}", result)
-        if mode in found:
-            got, due = found[mode], found["float"]
+        found = _asked(backends, ask, names, result)
+        for got, due in zip(found.get(mode, []), found["float"], strict=False):
             same.append(got == due)
-            pairs = zip(got, due, strict=False)
-            parted.append(
-                next((i for i, (a, b) in enumerate(pairs) if a != b), len(due))
-            )
+            pairs = enumerate(zip(got, due, strict=False))
+            parted.append(next((i for i, (a, b) in pairs if a != b), len(due)))
     result.count = len(prompts)
     if same:
         result.scores = {
             "identical texts": float(sum(same)),
             "tokens before they part": float(np.mean(parted)),
         }
+
+
+def _groups(
+    texts: list[str], what: str, batch: int, progress: Progress
+) -> Iterator[tuple[str, list[str]]]:
+    """Texts that are asked together, and what to call them."""
+    for start in range(0, len(texts), batch):
+        progress(start, len(texts))
+        group = texts[start : start + batch]
+        last = f" to {start + len(group)}" if len(group) > 1 else ""
+        yield f"{what} {start + 1}{last}", group
