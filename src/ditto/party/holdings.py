@@ -5,7 +5,6 @@ and for every running conversation its state, the kept results of the run before
 sees shares, public lengths and positions, and what the plan says; never a plain value.
 """
 
-import resource
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,9 +109,15 @@ def forget(session: Session, parameters: Json, _: Arrays) -> Reply:
 def resources(session: Session, _: Json, __: Arrays) -> Reply:
     """The most memory this party's process has held so far, in bytes."""
     held = holdings(session)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     weights = sum(w.first.nbytes + w.second.nbytes for w in held.weights.values())
-    return {"peak_rss": peak, "weights": weights}, {}
+    return {"peak_rss": _peak_memory(), "weights": weights}, {}
+
+
+def _peak_memory() -> int:
+    """Bytes; getrusage would also count the process that started this one."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        lines = dict(line.split(":", 1) for line in status)
+    return int(lines["VmHWM"].split()[0]) * 1024
 
 
 def _held(
