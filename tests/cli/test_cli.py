@@ -32,6 +32,8 @@ def test_version() -> None:
         ["bench"],
         ["bench", "protocols"],
         ["bench", "layer"],
+        ["bench", "inference"],
+        ["bench", "report"],
     ],
 )
 def test_help(command: list[str]) -> None:
@@ -89,7 +91,9 @@ def test_bench_protocols_holds_the_figures(tmp_path: Path) -> None:
     assert figures("matmul + recast", "spu", operands="fxp32.8") == (256, 3)
     assert figures("truncate", "spu", operands="fxp32.8") == (160, 2)
     ours = [row for row in rows if row["variant"].startswith("ours")]
-    assert all(row["max_error_ulp"] <= 1.5 for row in ours)
+    coarse = ("coarse max", "reciprocal", "rsqrt")  # their errors are not of rounding
+    exact = [row for row in ours if row["protocol"] not in coarse]
+    assert all(row["max_error_ulp"] <= 1.5 for row in exact)
     assert all(row["seconds"] > 0 for row in rows)
 
 
@@ -117,11 +121,12 @@ def test_bench_layer_holds_the_figures(tmp_path: Path) -> None:
     puma, ours = json.loads(out.read_text())
     assert (puma["profile"], puma["gelu"]) == ("puma", "puma")
     assert (ours["profile"], ours["gelu"]) == ("ditto", "quad")
-    assert ours["bytes"] <= 85e6
-    assert 7 * ours["bytes"] <= puma["bytes"]
+    assert ours["bytes"] <= 66e6
+    assert 9 * ours["bytes"] <= puma["bytes"]
+    assert 4 * ours["rounds"] <= puma["rounds"]
     assert ours["mean_abs_error"] <= 0.003
     assert ours["bytes"] == sum(step["bytes"] for step in ours["steps"])
-    assert puma["seconds"] > 4 * ours["seconds"]  # 6 on a quiet machine
+    assert puma["seconds"] > 6 * ours["seconds"]  # 9 and more on a quiet machine
     plan = str(tmp_path / "plans" / "ditto.plan")
     picture = tmp_path / "layer.svg"
     explained = ditto("explain", plan, "--svg", str(picture))
@@ -141,7 +146,7 @@ def test_bench_layer_with_accurate_gelu(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (ours,) = json.loads(out.read_text())
-    assert ours["bytes"] <= 180e6
+    assert ours["bytes"] <= 140e6
     assert ours["mean_abs_error"] <= 0.01
 
 

@@ -63,19 +63,42 @@ def test_eval_and_verify(tmp_path: Path, texts: Path) -> None:
     assert (tmp_path / "verified.svg").read_text().startswith("<?xml")
 
 
-def test_bench_inference_of_a_folder(tmp_path: Path) -> None:
+def test_bench_inference_of_a_folder_on_a_network(tmp_path: Path) -> None:
     model = gpt2_folder(tmp_path / "gpt2")
     out = tmp_path / "out.json"
     done = ditto(
         "bench", "inference", "--models", str(model), "--profiles", "ditto",
-        "--seq", "8", "--json", str(out),
+        "--seq", "8", "--network", "2ms,1gbit", "--json", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(out.read_text())
+    (found,) = json.loads(out.read_text())["rows"]
     assert found["seq"] == 8
+    assert found["network"]["backend"] in ("netem", "tun", "loopback")
+    assert found["network"]["rtt"] > 0
     assert found["bytes"] == found["first_token"]["bytes"] > 0
     assert found["next_token"]["rounds"] > 0
     assert found["peak_rss_mb"] > 0
+
+
+def test_bench_inference_at_reduced_depth_and_its_report(tmp_path: Path) -> None:
+    """The missing layers are added, and the row is marked."""
+    out = tmp_path / "out.json"
+    common = ["bench", "inference", "--models", "bert-tiny", "--seq", "8"]
+    for more in (["--profiles", "ditto,puma"], ["--profiles", "ditto", "--depth", "2"]):
+        done = ditto(*common, *more, "--json", str(out))
+        assert done.returncode == 0, done.stderr
+    whole, puma, part = json.loads(out.read_text())["rows"]
+    assert (part["layers"], part["measured_layers"]) == (3, 2)
+    assert part["rounds"] == whole["rounds"]
+    assert abs(part["bytes"] - whole["bytes"]) < 0.01 * whole["bytes"]  # types differ
+    assert puma["bytes"] > whole["bytes"]
+    assert set(whole["spent"]) == {"compute", "waiting", "copies", "python"}
+    assert sum(p["bytes"] for p in whole["parts"]) == whole["bytes"]
+    done = ditto("bench", "report", str(out), "--out", str(tmp_path / "report"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert "†" in text
+    assert (tmp_path / "report" / "scatter.png").exists()
 
 
 def test_a_model_outside_the_set_is_refused(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_every_flipped_byte_is_refused(plan: Plan) -> None:
 def test_another_version_is_refused(plan: Plan) -> None:
     document = json.loads(dump(plan).split(b"\n", 2)[2])
     document["version"] = 1
-    with pytest.raises(PlanError, match=r"version '1'; this release reads version 2"):
+    with pytest.raises(PlanError, match=r"version '1'; this release reads version 3"):
         load_body(json.dumps(document).encode())
 
 

@@ -1,5 +1,6 @@
 """What compile does with functions, profiles and scopes, and what it refuses."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 import ditto
 from ditto.compiler import PROFILES, Profile, compile
+from ditto.compiler.cost import predict
 from ditto.compiler.execute import prepare
+from ditto.compiler.plan import TALKING, grid_of
 from ditto.compiler.trace import trace
 from ditto.compiler.verify import verify
 from ditto.errors import (
@@ -131,7 +134,8 @@ def test_an_override_holds_in_its_scope_only() -> None:
                 x = (x @ x.T) @ x * 0.01
         return x
 
-    profile = PROFILES["ditto"].replace(overrides={"encoder.layer.1.*": {"rounds": 1}})
+    overrides = {"encoder.layer.1.*": {"rounds": 1}}
+    profile = PROFILES["ditto"].replace(rounds=2, overrides=overrides)
     plan = plan_of(model, X, profile=profile)
     rounds = {(s.scope, s.params["rounds"]) for s in steps(plan, "einsum")}
     assert rounds == {
@@ -180,7 +184,7 @@ def test_nothing_is_truncated_before_a_comparison() -> None:
 
 
 def test_truncation_and_upcast_are_one_recast() -> None:
-    plan = plan_of(lambda x: jax.lax.rsqrt((x * x).sum(-1)), X)
+    plan = plan_of(lambda x: jnp.log((x * x).sum(-1)), X)
     (product,) = steps(plan, "einsum")
     assert plan.values[product.outputs[0]].type.bits == 64
     assert not [
@@ -216,12 +220,88 @@ def test_one_value_is_recast_once_for_each_type() -> None:
 
 def test_division_by_a_row_takes_one_reciprocal_a_row() -> None:
     plan = plan_of(lambda x: x / jnp.abs(x).sum(-1, keepdims=True), X)
-    sizes = [
-        plan.values[s.outputs[0]].size
-        for s in steps(plan, "region")
-        if plan.regions[s.params["region"]].bits == 64
-    ]
+    sizes = [plan.values[s.outputs[0]].size for s in steps(plan, "curve")]
     assert sizes == [8]
+
+
+def test_a_softmax_needs_no_region() -> None:
+    """The maximum is coarse and the reciprocal tabulated: SPU has nothing to do."""
+    plan = plan_of(lambda x: jax.nn.softmax(x, -1), X)
+    assert {s.op for s in plan.steps if s.op in TALKING} >= {"maximum", "curve"}
+    assert not plan.regions
+    (top,) = steps(plan, "maximum")
+    held = plan.values[top.inputs[0]]
+    assert grid_of(top, held.type).levels <= 64
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x - x.max(-1, keepdims=True), id="the maximum counts"),
+        pytest.param(lambda x: jnp.exp(x - x.max(-1, keepdims=True)), id="exp counts"),
+        pytest.param(lambda x: jax.nn.logsumexp(x, -1), id="added again"),
+        pytest.param(lambda x: x.max(-1), id="a maximum by itself"),
+        pytest.param(
+            lambda x: _share_of(x, jnp.exp(x - x.max(-1, keepdims=True)).sum(-1)),
+            id="another row's sum",
+        ),
+        pytest.param(
+            lambda x: _share_of(x, jnp.exp(x - x.max(-1, keepdims=True)).sum(0)),
+            id="a column's sum",
+        ),
+    ],
+)
+def test_a_maximum_that_counts_stays_exact(
+    function: Callable[[jax.Array], jax.Array],
+) -> None:
+    plan = plan_of(function, X[:, :8])
+    assert not steps(plan, "maximum")
+
+
+def _share_of(x: jax.Array, total: jax.Array) -> jax.Array:
+    return jnp.exp(x - x.max(-1, keepdims=True)) / total
+
+
+def test_a_maximum_over_too_wide_a_range_stays_exact() -> None:
+    plan = plan_of(lambda x: jax.nn.softmax(x, -1), X * 500)
+    assert not steps(plan, "maximum")
+    assert plan.regions
+
+
+def test_a_reciprocal_of_many_values_stays_with_spu() -> None:
+    many = np.linspace(1, 30, 1 << 18, dtype=np.float32)
+    assert plan_of(lambda x: 1 / x, many).regions
+    assert not plan_of(lambda x: 1 / x, many[:64]).regions
+
+
+def test_factors_and_summands_go_into_the_table() -> None:
+    plan = plan_of(lambda x: jax.lax.rsqrt((x * x).sum(-1) / 24 + 1e-5), X)
+    (found,) = steps(plan, "curve")
+    ratio = found.params["summand"] / found.params["factor"]
+    assert ratio == pytest.approx(24e-5, rel=1e-5)
+    assert not steps(plan, "scale")
+
+
+def test_steps_that_do_not_wait_for_each_other_share_their_rounds() -> None:
+    def heads(x: jax.Array) -> jax.Array:
+        q, k, v = x @ x.T @ x, x @ (x @ x.T).T.T @ x, x * x
+        return q + k * v
+
+    plan = plan_of(heads, X[:, :8])
+    together = [g for g in plan.groups() if len(g) > 1]
+    assert together
+    for group in together:
+        made = {v for i in group for v in plan.steps[i].outputs}
+        assert not any(made & set(plan.steps[i].inputs) for i in group)
+    costs = predict(plan)
+    for group in together:
+        assert [costs[i].rounds for i in group[1:]] == [0] * (len(group) - 1)
+
+
+def test_a_turned_weight_is_taken_as_it_lies() -> None:
+    w = np.ones((5, X.shape[1]), np.float32)
+    plan = compile(lambda p, x: x @ p.T, (w, X), calibration=[(w, X)], weights=(0,))
+    assert "transpose" not in {s.params.get("op") for s in plan.steps}
 
 
 def test_a_state_is_left_as_it_is_taken() -> None:
@@ -378,7 +458,7 @@ def test_equal_regions_are_compiled_once() -> None:
     def model(x: jax.Array) -> jax.Array:
         for k in range(6):
             with jax.named_scope(f"layer.{k}"):
-                x = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+                x = x - 0.5 * x.max(-1, keepdims=True)
         return x
 
     plan = plan_of(model, X)

@@ -115,7 +115,8 @@ class _Noted(Masks):
 
     def draw(self, purpose: str, count: int, ring: Any) -> Words:
         values = super().draw(purpose, count, ring)
-        self._view.append((f"drew {purpose} with {self._whose}", ring.bits, values))
+        name = f"drew {purpose} with {self._whose} @{len(self._view)}"
+        self._view.append((name, ring.bits, values))
         return values
 
 

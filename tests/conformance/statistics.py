@@ -56,5 +56,7 @@ def _top(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def _histogram(values: np.ndarray, bits: int) -> np.ndarray:
+    """Counts of the low bits, of fewer bits where there are few values."""
+    bits = max(1, min(bits, (values.size // 16).bit_length() - 1))
     low = values.astype(np.uint64) & np.uint64((1 << bits) - 1)
     return np.bincount(low.astype(np.int64), minlength=1 << bits)

@@ -74,7 +74,8 @@ def test_small_tensors(trio: Trio, row: Protocol, data: st.DataObject) -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_range_limits(trio: Trio, row: Protocol) -> None:
     low, high = row.domain
-    extremes = np.unique([low, low + 1, max(low, -1), 0, 1, high - 1, high])
+    corners = [low, low + 1, -1, 0, 1, high - 1, high]
+    extremes = np.unique(np.clip(corners, low, high))
     integers = [np.resize(extremes, shape) for shape in row.shapes(14)]
     errors, meters = execute(trio, row, integers)
     assert_within(row, errors)
@@ -84,7 +85,8 @@ def test_range_limits(trio: Trio, row: Protocol) -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_large_tensors_in_rotated_parts(trio: Trio, row: Protocol) -> None:
     results_per_row = row.plain(*(np.ones(s) for s in row.shapes(1))).size
-    rows = SPLIT_FROM // results_per_row + 5
+    few = row.work > 16  # then the parts are of few values, and their products whole
+    rows = 48 if few else SPLIT_FROM // results_per_row + 5
     rng = np.random.default_rng(7)
     integers = [
         rng.integers(*row.domain, shape, endpoint=True) for shape in row.shapes(rows)
@@ -96,6 +98,7 @@ def test_large_tensors_in_rotated_parts(trio: Trio, row: Protocol) -> None:
     links = [sent[i, j] + sent[j, i] for i, j in ((0, 1), (1, 2), (2, 0))]
     if (
         row.takes in (Form.SHARES, Form.BITS)
+        and not few
         and row.parameters.get("to") != "one party"
     ):
         assert max(links) - min(links) <= 0.01 * max(links)

@@ -89,7 +89,7 @@ def bench_protocols(
 
 def _rows_for(row: Protocol, elements: int) -> int:
     per_row = row.plain(*(np.ones(shape) for shape in row.shapes(1))).size
-    return -(-elements // per_row)
+    return -(-elements // (per_row * row.work))
 
 
 def _random(row: Protocol, elements: int) -> list[npt.NDArray[np.int64]]:

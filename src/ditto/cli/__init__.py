@@ -52,11 +52,13 @@ def main() -> None:
     import sys
 
     from rich.console import Console
+    from rich.markup import escape
 
     from ditto.errors import DittoError
 
     try:
         app()
     except DittoError as error:
-        Console(stderr=True).print(f"[red]error[/] ({error.code}): {error}")
+        said = escape(str(error))
+        Console(stderr=True).print(f"[red]error[/] ({error.code}): {said}")
         sys.exit(1)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from ditto.cli.show import console, table
 
@@ -205,48 +211,133 @@ def inference(
         typer.Option(help="Tokens in; 128 for encoders, 32 for GPT-2.", min=2),
     ] = None,
     batch: Annotated[int, typer.Option(help="Texts asked together.", min=1)] = 1,
+    network: Annotated[
+        str,
+        typer.Option(
+            help="loopback, lan (0.4 ms, 5 Gbit/s), wan (40 ms, 400 Mbit/s), or a "
+            "round trip and a bandwidth such as 10ms,1gbit. Shaping needs root."
+        ),
+    ] = "loopback",
+    repeat: Annotated[
+        int, typer.Option(help="Timed runs of each, after one that counts.", min=1)
+    ] = 1,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            help="Measure with so many layers and one less, and add what a layer "
+            "costs for the others. Rows are marked.",
+            min=2,
+        ),
+    ] = None,
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
 ) -> None:
     """Whole models, as a client asks them: one answer, or a first token and a next.
 
-    Each model and profile gets three new processes over TLS links on this machine, and
-    one run through links that count. Shapes have random weights. Bytes and rounds are
-    of all parties together and exact; the error is against the same model in float.
-    Profile spu takes minutes for a whole model; so does everything on few cores.
+    Each model and profile gets three new processes over TLS, on three hosts of a shaped
+    network if one is asked for, whose round trip and bandwidth are measured first.
+    Shapes have random weights. Bytes and rounds are of all parties together and exact;
+    the error is against the same model in float. --profiles also takes mpcformer and
+    mpcformer-2relu, which run on CrypTen in an environment of their own (BERT shapes
+    only; made on first use). A JSON file that exists already is added to, so that runs
+    that belong together can be made one by one; ditto bench report draws from it.
     """
-    from ditto.bench.inference import bench_inference
+    from ditto.bench.inference import Setting, bench_inference, machine
+    from ditto.bench.network import find_network
     from ditto.errors import SetupError
 
     if gelu not in ("quad", "accurate"):
         raise SetupError(f"--gelu is quad or accurate, got {gelu!r}.")
+    place = find_network(network)
+    setting = Setting(seq, batch, gelu, repeat, depth)
     done: list[dict[str, Any]] = []
+    before = _rows_in(json_file)
+    jobs = len(_names(models)) * len(_names(profiles))
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn())
+    timing = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, *timing, console=Console(stderr=True)) as bar:
+        task = bar.add_task("starting", total=jobs)
 
-    def on_result(result: dict[str, Any]) -> None:
-        done.append(result)
-        _write(json_file, done)  # an interrupted run keeps what it has
+        def on_result(result: dict[str, Any]) -> None:
+            done.append(result)
+            bar.advance(task)
+            if json_file:  # an interrupted run keeps what it has
+                whole = {**machine(), "command": _command(), "rows": [*before, *done]}
+                json_file.write_text(json.dumps(whole, indent=1) + "\n")
 
-    with Console(stderr=True).status("starting") as status:
         bench_inference(
             _names(models),
             _names(profiles),
-            gelu,
-            seq=seq,
-            batch=batch,
-            progress=status.update,
+            setting,
+            network=place,
+            progress=lambda said: bar.update(task, description=said),
             on_result=on_result,
         )
     rows = [line for result in done for line in _inference_lines(result)]
     texts = ["model", "profile", "gelu", "what"]
     numbers = ["MB", "rounds", "seconds", "peak MB a party", "client MB", "mean error"]
-    title = "Whole models, all parties together"
+    seen = done[0]["network"]
+    speed = seen["bandwidth"] / 1e9
+    title = (
+        f"All parties together; network {seen['name']} by {seen['backend']}, measured "
+        f"{1e3 * seen['rtt']:.2f} ms, {speed:.2f} Gbit/s"
+    )
     _show(title, texts, numbers, rows, markdown_file)
+
+
+def _rows_in(json_file: Path | None) -> list[dict[str, Any]]:
+    from ditto.bench.report import read_results
+
+    if json_file is None or not json_file.exists():
+        return []
+    read_results(json_file)  # refuses what is none
+    rows: list[dict[str, Any]] = json.loads(json_file.read_text())["rows"]
+    return rows
+
+
+def _command() -> str:
+    import sys
+
+    return " ".join(["ditto", *sys.argv[1:]])
+
+
+@app.command()
+def report(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS.json", help="Files of ditto bench inference --json."
+        ),
+    ],
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="Where report.md and its pictures go; made if it is missing."
+        ),
+    ] = Path("report"),
+) -> None:
+    """Results as the paper's tables and figure, with the paper's values beside ours.
+
+    Writes report.md and its pictures. Tables: every run, varying length and batch,
+    networks side by side, ablation, cost by ring and by function, where the time goes;
+    a table is left out if no row is for it. Pictures: bytes against seconds, lines by
+    length and by batch, and an icicle of the seconds of one run. Ratios are against
+    profile puma, and only within one file and one network: run what you want compared
+    into the same file. A dagger marks what was measured on fewer layers than the model
+    has and scaled. Needs matplotlib, which the extra named bench brings.
+    """
+    from ditto.bench.report import write_report
+
+    for path in write_report(files, folder).paths:
+        typer.echo(path)
 
 
 def _inference_lines(result: dict[str, Any]) -> list[list[str]]:
     tokens = f"{result['seq']} tokens"
     if result["batch"] > 1:
         tokens += f" x {result['batch']}"
+    if result["measured_layers"] < result["layers"]:
+        tokens += f", from {result['measured_layers']} layers"
     parts = [(tokens, result)]
     if "next_token" in result:
         parts = [
@@ -263,7 +354,7 @@ def _inference_lines(result: dict[str, Any]) -> list[list[str]]:
             f"{found['rounds']}",
             f"{found['seconds']:.1f}",
             f"{result['peak_rss_mb']}",
-            f"{found['upload_bytes'] / 1e6:.3f}",
+            f"{found.get('upload_bytes', 0) / 1e6:.3f}",
             f"{found['mean_abs_error']:.4f}",
         ]
         for what, found in parts

@@ -25,7 +25,7 @@ from ditto.compiler.verify import verify
 from ditto.errors import DittoError, PlanError
 from ditto.fixedpoint import FxpType
 
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 1 << 30
 MAX_ITEMS = 1 << 20
 MAX_DEPTH = 24

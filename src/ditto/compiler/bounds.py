@@ -14,8 +14,8 @@ import numpy as np
 
 from ditto.compiler.graph import Graph, Node
 from ditto.compiler.operations import ELEMENTWISE, LINEAR_SHAPE, evaluate
-from ditto.compiler.plan import Plan, Step, Value
-from ditto.compiler.simulator import Machine, enter
+from ditto.compiler.plan import Plan, Step, Value, curve_of
+from ditto.compiler.simulator import Machine, curve_values, enter
 from ditto.engine import FXP_FRAC
 from ditto.fixedpoint import FxpType
 from ditto.protocols import product_type
@@ -124,6 +124,15 @@ class _Errors:
             case "lookup":
                 found = errors[1][self.held[step.inputs[0]]]
                 return _converted(found, kinds[1].fxp, kind, fused=True)
+            case "maximum":
+                # either is less than a step from the maximum it saw
+                return jnp.max(errors[0], -1) + 2.0 ** (1 + step.params["cut"])
+            case "curve":
+                shape = curve_of(step, kinds[0].fxp, kind)
+                x, e = self.held[step.inputs[0]], errors[0]
+                lowest = jnp.maximum(x - e, shape.low)
+                y, near = (curve_values(shape, v) for v in (x, lowest))
+                return jnp.abs(near - y) * 2.0**kind.frac + shape.error + 1
             case "multiply" | "einsum":
                 (a, b), (ea, eb) = sizes, errors
                 if step.op == "multiply":

@@ -37,12 +37,19 @@ class Range:
 
 
 def ranges(graph: Graph, samples: Samples) -> list[Range]:
-    """The range of every node over all samples."""
+    """The range of every node over all samples.
+
+    The parties find a coarse maximum or one step more: samples take turns with it.
+    """
     if not samples:
         raise SetupError("Calibration needs at least one sample.")
     found: list[Range | None] = [None] * len(graph.nodes)
+    coarse = any(node.op == "coarse_max" for node in graph.nodes)
+    if coarse and len(samples) == 1:
+        samples = [*samples, *samples]
     for k, sample in enumerate(samples):
-        for i, value in walk(graph, sample):
+        settle = _one_step_more if coarse and k % 2 else None
+        for i, value in walk(graph, sample, settle=settle):
             seen, node = found[i], graph.nodes[i]
             if seen is not None and (node.op == "constant" or _same(node, samples, k)):
                 continue
@@ -59,6 +66,10 @@ def ranges(graph: Graph, samples: Samples) -> list[Range]:
                 f"more than -30)."
             )
     return result
+
+
+def _one_step_more(node: Node, value: Any) -> Any:
+    return value + node.params["step"] if node.op == "coarse_max" else value
 
 
 def _same(node: Node, samples: Samples, k: int) -> bool:

@@ -11,26 +11,34 @@ import numpy as np
 
 from ditto.compiler.graph import abstract, run
 from ditto.compiler.operations import evaluate
-from ditto.compiler.plan import Plan, Region, Step, Value
+from ditto.compiler.plan import (
+    TASKS,
+    Plan,
+    Region,
+    Step,
+    Value,
+    curve_of,
+    grid_of,
+)
 from ditto.engine import FXP_FRAC, Public, Runtimes, Session, compile_region
 from ditto.engine import Region as Compiled
 from ditto.errors import EngineError
 from ditto.fixedpoint import FxpType, Words, encode
 from ditto.protocols import (
     add,
-    downcast_paper,
-    einsum,
+    coarse_max,
+    curve,
     lift,
     lookup,
-    multiply,
     negate,
     product_type,
-    recast,
-    square,
     subtract,
-    upcast_paper,
 )
 from ditto.protocols.kernels import ring_einsum_public
+from ditto.protocols.multiply import contracting, multiplying
+from ditto.protocols.paper import downcasting, upcasting
+from ditto.protocols.party import Task
+from ditto.protocols.recast import recasting
 from ditto.sharing import Rank, Shared, SharedBits, pack_bits
 
 Held = Any
@@ -107,6 +115,27 @@ def execute(
     return machine.run(dict(given), on_step or (lambda _: None))
 
 
+def keep_weights(
+    plan: Plan,
+    regions: Sequence[Compiled],
+    runtimes: Runtimes,
+    given: Mapping[int, Held],
+) -> None:
+    """Bring the weights into SPU, to stay there, if the plan is one region."""
+    if len(plan.regions) != 1:
+        return
+    weights = {v for x in plan.inputs if x.role == "weight" for v in x.forms}
+    runtimes.keep(
+        [
+            (regions[step.params["region"]], k, given[v])
+            for step in plan.steps
+            if step.op == "region"
+            for k, v in enumerate(step.inputs)
+            if v in weights
+        ]
+    )
+
+
 @dataclass(frozen=True)
 class Call:
     """A step with what the party holds of its operands, and what it is to make."""
@@ -134,25 +163,66 @@ class _Machine:
         spent, dying = [], self.plan.last_uses()
         if self.plan.regions and self._runtimes is None:
             self._runtimes = self.session.runtimes  # opening them is no step's cost
-        for i, step in enumerate(self.plan.steps):
-            on_step(i)
-            started, before = time.perf_counter(), self._sent()
+        for group in self.plan.groups():
+            on_step(group[0])
             self._restart_clocks()
-            operands = [held[v] for v in step.inputs]
-            outputs = [self.plan.values[v] for v in step.outputs]
-            results = getattr(self, f"_{step.op}")(Call(step, operands, outputs))
-            for v, result in zip(step.outputs, results, strict=True):
-                held[v] = result
-            spent.append(
-                Spent(
-                    self._sent() - before,
-                    self._rounds(),
-                    time.perf_counter() - started,
-                )
-            )
-            for v in dying[i]:
-                held.pop(v, None)
+            if len(group) == 1:
+                spent += self._alone(group[0], held)
+            else:
+                spent += self._together(group, held)
+            for i in group:
+                for v in dying[i]:
+                    held.pop(v, None)
         return [held[output.value] for output in self.plan.outputs], spent
+
+    def _call(self, i: int, held: dict[int, Held]) -> Call:
+        step = self.plan.steps[i]
+        outputs = [self.plan.values[v] for v in step.outputs]
+        return Call(step, [held[v] for v in step.inputs], outputs)
+
+    def _alone(self, i: int, held: dict[int, Held]) -> list[Spent]:
+        started, before = time.perf_counter(), self._sent()
+        step = self.plan.steps[i]
+        call = self._call(i, held)
+        if step.op in TASKS:
+            results = [self.party.take(self._task(call))]
+        else:
+            results = getattr(self, f"_{step.op}")(call)
+        held.update(zip(step.outputs, results, strict=True))
+        seconds = time.perf_counter() - started
+        return [Spent(self._sent() - before, self._rounds(), seconds)]
+
+    def _together(self, group: list[int], held: dict[int, Held]) -> list[Spent]:
+        """Steps in the rounds of the longest; the first is said to have taken them."""
+        started = time.perf_counter()
+        tasks, prepared = [], []
+        for i in group:
+            tasks.append(self._task(self._call(i, held)))
+            prepared.append(time.perf_counter() - started)
+            started = time.perf_counter()
+        for i, result in zip(group, self.party.take_together(tasks), strict=True):
+            (v,) = self.plan.steps[i].outputs
+            held[v] = result
+        common, sent = time.perf_counter() - started, self.party.sent
+        whole = max(sum(sent), 1)
+        return [
+            Spent(n, 0 if k else self._rounds(), own + common * n / whole)
+            for k, (n, own) in enumerate(zip(sent, prepared, strict=True))
+        ]
+
+    def _task(self, call: Call) -> Task[Shared]:
+        (out,), params = call.outs, call.step.params
+        if call.step.op == "recast":
+            (x,) = call.operands
+            if params["casts"] == "paper":
+                upward = out.fxp.bits > x.type.bits
+                return (upcasting if upward else downcasting)(x, out.fxp)
+            return recasting(self.rank, x, out.fxp, params["rounds"])
+        x, y = call.operands
+        to = _target(x, y, out)
+        if call.step.op == "multiply":
+            return multiplying(x, y, to, params["rounds"])
+        return contracting(params["subscripts"], x, y, to, params["rounds"])
 
     def _sent(self) -> int:
         sent = (
@@ -217,11 +287,16 @@ class _Machine:
         which, *cases = call.operands
         out = call.outs[0]
         shares = self._aligned(cases, out.fxp)
-        choices = np.asarray(which).astype(np.int64)
+        public = np.asarray(which)
 
         def choose(side: str) -> Words:
-            parts = [np.broadcast_to(getattr(s, side), out.shape) for s in shares]
-            return np.choose(np.broadcast_to(choices, out.shape), parts)
+            parts = [getattr(s, side) for s in shares]
+            if len(parts) == 2:
+                chosen = np.where(public.astype(np.bool_), parts[1], parts[0])
+                return np.broadcast_to(chosen, out.shape)
+            wide = [np.broadcast_to(part, out.shape) for part in parts]
+            choices = np.broadcast_to(public.astype(np.int64), out.shape)
+            return np.choose(choices, wide)
 
         return [Shared(choose("first"), choose("second"), out.fxp)]
 
@@ -284,33 +359,22 @@ class _Machine:
 
     # Steps that talk
 
-    def _recast(self, call: Call) -> list[Held]:
-        x, kind = call.operands[0], call.outs[0].fxp
-        if call.step.params["casts"] == "paper":
-            cast_up = kind.bits > x.type.bits
-            protocol = upcast_paper if cast_up else downcast_paper
-            return [protocol(self.party, x, kind)]
-        return [recast(self.party, x, kind, rounds=call.step.params["rounds"])]
-
-    def _multiply(self, call: Call) -> list[Held]:
-        x, y = call.operands
-        to = _target(x, y, call.outs[0])
-        rounds = call.step.params["rounds"]
-        if call.step.inputs[0] == call.step.inputs[1]:
-            return [square(self.party, x, to, rounds)]
-        return [multiply(self.party, x, y, to, rounds)]
-
-    def _einsum(self, call: Call) -> list[Held]:
-        x, y = call.operands
-        to = _target(x, y, call.outs[0])
-        text, rounds = call.step.params["subscripts"], call.step.params["rounds"]
-        return [einsum(self.party, text, x, y, to, rounds)]
-
     def _lookup(self, call: Call) -> list[Held]:
         indices, table = call.operands
         kind = call.outs[0].fxp
         to = None if table.type == kind else kind
         return [lookup(self.party, indices, table, to, call.step.params["rounds"])]
+
+    def _maximum(self, call: Call) -> list[Held]:
+        (x,) = call.operands
+        grid = grid_of(call.step, x.type)
+        found = coarse_max(self.party, x, grid, call.step.params["rounds"])
+        return [found.map(lambda share: share.reshape(call.outs[0].shape))]
+
+    def _curve(self, call: Call) -> list[Held]:
+        (x,) = call.operands
+        shape = curve_of(call.step, x.type, call.outs[0].fxp)
+        return [curve(self.party, x, shape, call.step.params["rounds"])]
 
     # SPU
 

@@ -42,6 +42,8 @@ def describe(plan: Plan, step: Step) -> str:
         return f"SPU: {shown}"
     if step.op == "local":
         return str(step.params["op"])
+    if step.op == "curve":
+        return str(step.params["function"])
     if step.op in ("multiply", "einsum", "lookup") and fused(plan, step):
         return f"{step.op} + recast"
     return step.op

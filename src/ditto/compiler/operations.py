@@ -149,10 +149,35 @@ def _bounded(
     return jax.lax.reduce(x, start, choose, tuple(axes))
 
 
+def _coarse_max(
+    x: Any, *, axes: Sequence[int], step: float, low: float, high: float
+) -> Any:
+    del low, high  # where x lies; the value does not depend on it
+    size = np.asarray(step, x.dtype)
+    return jnp.floor(jnp.max(x, axis=tuple(axes)) / size) * size
+
+
+def _curve(
+    x: Any,
+    *,
+    function: str,
+    factor: float,
+    summand: float,
+    low: float,
+    high: float,
+    widths: int,
+) -> Any:
+    del low, high, widths
+    y = np.asarray(factor, x.dtype) * x + np.asarray(summand, x.dtype)
+    return {"reciprocal": lambda v: 1 / v, "rsqrt": jax.lax.rsqrt}[function](y)
+
+
 OWN: dict[str, Callable[..., Any]] = {
     "bounded_max": partial(_bounded, choose=jax.lax.max),
     "bounded_min": partial(_bounded, choose=jax.lax.min),
+    "coarse_max": _coarse_max,
     "combine": _combine,
+    "curve": _curve,
     "exp_negative": jnp.exp,
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
@@ -164,6 +189,8 @@ OWN: dict[str, Callable[..., Any]] = {
 
 ``bounded_max`` and ``bounded_min`` reduce from a bound that the ring can subtract, not
 from the smallest or largest integer as JAX does: SPU may compare with it.
+``coarse_max`` is the maximum on a grid of some step, and ``curve`` the reciprocal or
+inverse root of factor * x + summand; both know between what x lies.
 ``combine`` is a sum of its operands times public numbers, plus a public number.
 ``exp_negative`` is exp of what is never positive, as in softmax. ``lookup`` finds the
 rows of a table.

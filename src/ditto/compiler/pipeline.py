@@ -11,6 +11,7 @@ from ditto.compiler.calibrate import Range, ranges, samples_from_bounds
 from ditto.compiler.execute import prepare
 from ditto.compiler.graph import Builder, Graph
 from ditto.compiler.passes.approximate import approximate
+from ditto.compiler.passes.coarsen import coarsen
 from ditto.compiler.passes.emit import Emitter
 from ditto.compiler.passes.lookup import look_up
 from ditto.compiler.passes.mask import bound_masks, soften_masks
@@ -48,6 +49,10 @@ class Context:
         """For every node, what calibration shows of it."""
         return None if self.samples is None else ranges(graph, self.samples)
 
+    def margins(self, graph: Graph) -> list[float]:
+        """For every node, how far beyond its calibrated range it may go."""
+        return _margins(graph, self)
+
     def known(self, graph: Graph) -> list[Range]:
         """As ``ranges``, where there must be samples."""
         found = self.ranges(graph)
@@ -81,6 +86,7 @@ PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
         _LOOK_UP,
         _RECOGNISE,
         ("bound masks", lambda g, c: bound_masks(g, c.known(g), c.secret(g))),
+        ("coarsen", lambda g, c: coarsen(g, c.known(g), c.secret(g), c.margins(g))),
         ("normalise", lambda g, c: normalise(g, c.secret(g))),
         _APPROXIMATE,
         _SIMPLIFY,

@@ -13,7 +13,9 @@ import numpy as np
 
 from ditto.compiler.graph import Array, Graph
 from ditto.compiler.profile import Profile
+from ditto.errors import PlanError
 from ditto.fixedpoint import FxpType
+from ditto.protocols import Curve, Grid
 
 if TYPE_CHECKING:
     from ditto.compiler.estimate import Estimate, Network
@@ -40,9 +42,15 @@ STEPS = (
     "multiply",
     "einsum",
     "lookup",
+    "maximum",
+    "curve",
     "region",
 )
 """Everything a step can be."""
+TASKS = frozenset(("recast", "multiply", "einsum"))
+"""Steps that can be taken together with others."""
+TALKING = TASKS | {"lookup", "maximum", "curve", "region"}
+"""Steps in which the parties send anything."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,28 @@ class Step:
     scope: str
 
 
+def grid_of(step: Step, kind: FxpType) -> Grid:
+    """On which grid a step ``maximum`` compares values of a type."""
+    low, high, cut = (step.params[name] for name in ("low", "high", "cut"))
+    if not all(isinstance(n, int) for n in (low, high, cut)):
+        raise PlanError("a grid is of integers")
+    return Grid(kind, low, high, cut)
+
+
+def curve_of(step: Step, source: FxpType, target: FxpType) -> Curve:
+    """The function of a step ``curve``."""
+    low, high, factor, summand = (
+        step.params[name] for name in ("low", "high", "factor", "summand")
+    )
+    whole = all(isinstance(n, int) for n in (low, high))
+    real = all(isinstance(n, int | float) for n in (factor, summand))
+    if not whole or not real:
+        raise PlanError("a curve is of numbers")
+    function, widths = step.params["function"], step.params["widths"]
+    given = (low, high, float(factor), float(summand))
+    return Curve(function, source, target, *given, widths)
+
+
 @dataclass(frozen=True)
 class Output:
     """A result: the value, and the type the function gave it.
@@ -157,6 +187,24 @@ class Plan:
         for v, i in last.items():
             if v not in kept:
                 found[i].append(v)
+        return found
+
+    def groups(self) -> list[list[int]]:
+        """The steps in order, those that the parties take together in one list.
+
+        Together are steps that stand side by side, talk by a task of the protocols, and
+        do not use each other's results.
+        """
+        found: list[list[int]] = []
+        made: set[int] = set()
+        for i, step in enumerate(self.steps):
+            together = found and step.op in TASKS and not made & set(step.inputs)
+            if together and self.steps[found[-1][-1]].op in TASKS:
+                found[-1].append(i)
+            else:
+                found.append([i])
+                made = set()
+            made |= set(step.outputs)
         return found
 
     @property

@@ -43,8 +43,8 @@ class Profile(BaseModel):
     """The largest error of a fitted function on the calibrated range."""
     margin: Annotated[float, Field(ge=1, le=64)] = 2.0
     """How far beyond its calibrated range every value may go."""
-    rounds: Literal[1, 2] = 2
-    """Of a recast; one round sends more bits."""
+    rounds: Literal[1, 2, "mixed"] = 2
+    """Of a recast; one round sends more bits. ``mixed``: one where results are few."""
     overrides: tuple[tuple[str, Mapping[str, Any]], ...] = Field(
         default=(), strict=False
     )
@@ -89,7 +89,13 @@ PROFILES: Mapping[str, Profile] = {
         Profile(
             name="paper", engine="rings-in-spu", exp="puma", gelu="quad", casts="paper"
         ),
-        Profile(name="ditto", engine="rings", exp="squarings", gelu="accurate"),
+        Profile(
+            name="ditto",
+            engine="rings",
+            exp="squarings",
+            gelu="accurate",
+            rounds="mixed",
+        ),
     )
 }
 """``spu`` and ``puma`` are the engine run bare, ``paper`` is the Ditto paper's way."""

@@ -16,11 +16,19 @@ import numpy as np
 
 from ditto.compiler.graph import Graph, Node, walk
 from ditto.compiler.operations import evaluate
-from ditto.compiler.plan import Input, Plan, Step, Value, is_indices
+from ditto.compiler.plan import (
+    Input,
+    Plan,
+    Step,
+    Value,
+    curve_of,
+    grid_of,
+    is_indices,
+)
 from ditto.engine import FXP_FRAC
 from ditto.errors import CapacityError, SetupError
 from ditto.fixedpoint import FxpType
-from ditto.protocols import product_type
+from ditto.protocols import Curve, product_type
 from ditto.protocols.recast import Conversion
 
 
@@ -333,6 +341,34 @@ class Machine:
         ids, table = call.xs
         return self._convert(call.index, table[ids], call.kinds[1].fxp, call.out.fxp)
 
+    def _maximum(self, call: Call) -> Any:
+        grid = grid_of(call.step, call.out.fxp)
+        half = (grid.levels << grid.cut) / 2
+        self._watch(call.index, _largest(call.xs[0] - grid.low - half) / half)
+        level = jnp.floor((call.xs[0] - grid.low) * 2.0**-grid.cut)
+        if self._key is not None:
+            level = level + 1 - self._draw(call.index, level.shape).round()
+        return jnp.max(level, axis=-1) * 2.0**grid.cut + grid.low
+
+    def _curve(self, call: Call) -> Any:
+        shape = curve_of(call.step, call.kinds[0].fxp, call.out.fxp)
+        x, last = call.xs[0], shape.scales[-1]
+        top = shape.low + (last.cells << last.cut)
+        above = x - shape.pole
+        lowest = jnp.where(above > 0, (shape.low - shape.pole) / above, jnp.inf)
+        far = (jnp.max(above) / (top - shape.pole), jnp.max(lowest))
+        self._watch(call.index, jnp.maximum(*far))
+        y = curve_values(shape, call.xs[0])
+        return jnp.rint(y * 2.0**call.out.fxp.frac)
+
+    def _watch(self, i: int, part: Any) -> None:
+        """How much of the range of a table is used; beyond all of it is overflow."""
+        self.peaks.append((i, _WHOLE, part * _WHOLE.limit))
+
+    def _draw(self, i: int, shape: tuple[int, ...]) -> Any:
+        key = jax.random.fold_in(self._key, i)
+        return jax.random.uniform(key, shape, jnp.float64)
+
     def _product(self, i: int, z: Any, kinds: Any, out: Value) -> Any:
         source = product_type(*(k.fxp for k in kinds))
         self.peaks.append((i, source, _largest(z)))
@@ -347,10 +383,7 @@ class Machine:
             if self._key is None:
                 x = jnp.rint(scaled)
             else:
-                draw = jax.random.uniform(
-                    jax.random.fold_in(self._key, i), x.shape, jnp.float64
-                )
-                x = jnp.floor(scaled - draw) + 1
+                x = jnp.floor(scaled - self._draw(i, x.shape)) + 1
         return x * 2.0**conversion.lift
 
     def _region(
@@ -386,6 +419,14 @@ class Machine:
         return jnp.rint(y * 2.0**out.type.frac) if real else y
 
 
+def curve_values(shape: Curve, x: Any) -> Any:
+    """The function of a curve, of integers."""
+    y = shape.factor * x * shape.source.ulp + shape.summand
+    return 1 / (y if shape.function == "reciprocal" else jnp.sqrt(y))
+
+
+_WHOLE = FxpType(bits=32, frac=30)
+"""What a part of a range is held in: it holds less than one."""
 SPU_RANGE = FxpType(bits=36, frac=18)
 """What SPU's functions take: beyond 2^16 they are silently wrong."""
 _DELICATE = frozenset(

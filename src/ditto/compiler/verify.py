@@ -12,7 +12,15 @@ import numpy as np
 
 from ditto.compiler.graph import Graph, infer
 from ditto.compiler.operations import LINEAR_SHAPE, OPERATIONS
-from ditto.compiler.plan import Plan, Step, Value, is_indices, is_plain
+from ditto.compiler.plan import (
+    Plan,
+    Step,
+    Value,
+    curve_of,
+    grid_of,
+    is_indices,
+    is_plain,
+)
 from ditto.errors import DittoError, PlanError
 from ditto.fixedpoint import FxpType
 from ditto.protocols import product_type
@@ -319,6 +327,21 @@ def _lookup(given: Given) -> None:
     _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
 
 
+def _maximum(given: Given) -> None:
+    (x,), (result,) = given.operands, given.results
+    _demand(x.shape[:-1] == result.shape and x.shape[-1] > 0, "is over the last axis")
+    _demand(_type(x) == _type(result) and _type(x).bits == 32, "keeps its type")
+    grid_of(given.step, _type(x))
+    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+
+
+def _curve(given: Given) -> None:
+    (x,), (result,) = given.operands, given.results
+    _demand(x.shape == result.shape, "keeps its shape")
+    curve_of(given.step, _type(x), _type(result))
+    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+
+
 def _region(given: Given) -> None:
     index = given.step.params["region"]
     _demand(
@@ -360,5 +383,7 @@ RULES: dict[str, Rule] = {
     "multiply": _multiply,
     "einsum": _einsum,
     "lookup": _lookup,
+    "maximum": _maximum,
+    "curve": _curve,
     "region": _region,
 }

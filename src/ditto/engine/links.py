@@ -90,10 +90,14 @@ class Links:
         _keep_alive(self._context)
         self._link, self._beats = self._context.spawn(), self._context.spawn()
         self._sending = threading.Lock()
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._changed = threading.Condition(lock)  # for who beats
+        self._arrived = threading.Condition(lock)  # for who waits for mail
         self._mail: dict[tuple[Rank, bytes], tuple[int, memoryview]] = {}
         self._unread = 0
         self._sent = dict.fromkeys(self._peers, 0)
+        self.opening = 0.0
+        """Seconds spent opening sealed messages."""
         self._seals: dict[Rank, tuple[AESGCM, AESGCM]] = {}
         now = time.monotonic()
         self._heard = dict.fromkeys(self._peers, now)
@@ -127,18 +131,19 @@ class Links:
     def fetch(self, source: Rank, key: bytes) -> memoryview:
         """The message of this key; raises PeerError within the timeout."""
         slot, started = (source, key), time.monotonic()
-        with self._changed:
+        with self._arrived:
             self._waiting = int(source)
             try:
                 while slot not in self._mail:
                     self._give_up_if_over(source, started)
-                    self._changed.wait(self.config.timeout / BEATS)
+                    self._arrived.wait(self.config.timeout / BEATS)
                 number, body = self._mail.pop(slot)
                 self._unread -= len(body)
             finally:
                 self._waiting = _NOBODY
         if source not in self._seals:
             return body
+        started = time.perf_counter()
         try:
             opened = self._seals[source][1].decrypt(_NONCE.pack(number), body, key)
         except InvalidTag:
@@ -146,6 +151,7 @@ class Links:
                 f"A message on the link of {self.config.names[source]} was not sealed "
                 f"by {self.config.names[source]}: somebody stands between."
             ) from None
+        self.opening += time.perf_counter() - started
         return memoryview(opened)
 
     def channel(self) -> "LinkChannel":
@@ -163,6 +169,7 @@ class Links:
                 self._blames = (_FAILED, self.config.rank, False)
                 self._urgent = True
                 self._changed.notify_all()
+                self._arrived.notify_all()
 
     def close(self) -> None:
         """Leave when the peers do, or at the latest when the timeout has passed, so
@@ -172,6 +179,7 @@ class Links:
                 return
             self._closed = self._leaving = True
             self._changed.notify_all()
+            self._arrived.notify_all()
         deadline = time.monotonic() + self.config.timeout
         self._threads[0].join(self.config.timeout)
         if self._blames is not None or self._told() is not None:
@@ -282,7 +290,7 @@ class Links:
                 self._heard[peer] = time.monotonic()
                 if len(beat) == _BEAT.size and beat[1] in (0, 1, 2, _NOBODY):
                     self._said[peer] = _BEAT.unpack(beat)
-                self._changed.notify_all()
+                self._arrived.notify_all()
                 if self._said[peer][0] != _ALIVE:
                     return
 
@@ -300,14 +308,14 @@ class Links:
             key, body = bytes(message[_HEADER.size : start]), message[start:]
             if key == _GOODBYE:
                 return
-            with self._changed:
+            with self._arrived:
                 if number <= last or self._unread + len(body) > MAILBOX_BYTES:
                     return  # replayed, or flooded: let the wait for it run out
                 last = number
                 self._unread += len(body)
                 self._mail[peer, key] = number, body
                 self._heard[peer] = time.monotonic()
-                self._changed.notify_all()
+                self._arrived.notify_all()
 
 
 class LinkChannel(Channel):
@@ -325,7 +333,12 @@ class LinkChannel(Channel):
 
     def _receive(self, source: Rank) -> memoryview:
         self._fetched[source] += 1
-        return self._links.fetch(source, b"p%d" % self._fetched[source])
+        before = self._links.opening
+        message = self._links.fetch(source, b"p%d" % self._fetched[source])
+        spent = self._links.opening - before
+        self.copied += spent
+        self.waited -= spent
+        return message
 
 
 def _start(target: Callable[[], None]) -> threading.Thread:

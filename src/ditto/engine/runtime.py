@@ -26,6 +26,7 @@ class Runtimes:
         self, spawn: Callable[[], Any], failure: Callable[[], DittoError | None]
     ) -> None:
         self._failure = failure
+        self._inside: dict[tuple[RingBits, str], Value] = {}
         try:
             self._runtimes = {bits: _open(spawn(), bits) for bits in FXP_FRAC}
         except Exception as error:  # opening one exchanges seeds with the peers
@@ -41,13 +42,35 @@ class Runtimes:
             raise
         return self.take(region)
 
+    def keep(self, wanted: Sequence[tuple[Region, int, Value]]) -> None:
+        """Bring operands of regions in that will come again, as the same objects.
+
+        They stay inside until others are kept.
+        """
+        due = {(region.bits, region.inputs[k]): x for region, k, x in wanted}
+        for (bits, name), held in list(self._inside.items()):
+            if due.get((bits, name)) is not held:
+                self._runtimes[bits].DelVar(name)
+                del self._inside[bits, name]
+        for region, k, x in wanted:
+            key = region.bits, region.inputs[k]
+            if key not in self._inside:
+                self._set(region, k, x)
+                self._inside[key] = x
+
     def put(self, region: Region, operands: Sequence[Value]) -> None:
         """Bring a region's operands in."""
-        entering = zip(region.inputs, operands, region.real_inputs, strict=True)
-        for name, operand, real in entering:
-            _check(operand, region, real)
-            share = enter(operand, as_fixed_point=real)
-            self._runtimes[region.bits].SetVar(name, share)
+        for k, x in enumerate(operands):
+            key = region.bits, region.inputs[k]
+            if self._inside.get(key) is not x:
+                self._inside.pop(key, None)  # regions name their operands alike
+                self._set(region, k, x)
+
+    def _set(self, region: Region, k: int, x: Value) -> None:
+        real = region.real_inputs[k]
+        _check(x, region, real)
+        share = enter(x, as_fixed_point=real)
+        self._runtimes[region.bits].SetVar(region.inputs[k], share)
 
     def execute(self, region: Region) -> None:
         """Compute on operands that were put in; results stay inside."""
@@ -71,7 +94,8 @@ class Runtimes:
 
     def _forget(self, region: Region) -> None:
         for name in (*region.inputs, *region.outputs):
-            self._runtimes[region.bits].DelVar(name)
+            if (region.bits, name) not in self._inside:
+                self._runtimes[region.bits].DelVar(name)
 
     def _explain(
         self, error: Exception, scope: str, region: Region | None = None

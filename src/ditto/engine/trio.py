@@ -152,15 +152,25 @@ class ThreadTrio(Trio):
 
 
 class ProcessTrio(Trio):
-    """Three processes over SPU's links on loopback, with TLS unless told otherwise."""
+    """Three processes over SPU's links, with TLS unless told otherwise.
+
+    They listen at ``hosts``, on loopback by default. ``prefixes`` stand before each
+    process's command, to start it elsewhere on this machine, such as in a network
+    namespace.
+    """
 
     def __init__(
-        self, *, tls: bool = True, timeout: float = 60.0, hosts: Sequence[str] = ()
+        self,
+        *,
+        tls: bool = True,
+        timeout: float = 60.0,
+        hosts: Sequence[str] = (),
+        prefixes: Sequence[Sequence[str]] = ((), (), ()),
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ditto-trio-")
         addresses = tuple(
             PartyAddress(name=name, host=host)
-            for name, host in zip(NAMES, hosts or _free_hosts(), strict=True)
+            for name, host in zip(NAMES, hosts or free_hosts(), strict=True)
         )
         folder = Path(self._folder.name)
         files = make_local_certificates(folder, NAMES) if tls else (None,) * 3
@@ -175,7 +185,9 @@ class ProcessTrio(Trio):
             )
             for rank in RANKS
         ]
-        self.processes = [self._start() for _ in RANKS]
+        self.processes = [
+            self._start(prefix) for _, prefix in zip(RANKS, prefixes, strict=True)
+        ]
         path = [entry for entry in sys.path if entry]
         openings = [
             {"link": config.model_dump(mode="json"), "path": path}
@@ -190,9 +202,9 @@ class ProcessTrio(Trio):
             raise
 
     @staticmethod
-    def _start() -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "ditto.engine.worker"],
+    def _start(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603  (the prefix is our caller's)
+            [*prefix, sys.executable, "-m", "ditto.engine.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -334,7 +346,8 @@ def _rebuild(described: Json) -> DittoError:
     return error
 
 
-def _free_hosts() -> list[str]:
+def free_hosts() -> list[str]:
+    """Three addresses on loopback at which nobody listens."""
     sockets = [socket.socket() for _ in RANKS]
     try:
         for s in sockets:

@@ -31,6 +31,7 @@ OnPart = Callable[[str, int, int], None]
 OnStage = Callable[[str], None]
 """Told what is being prepared."""
 
+_SPENT = ("seconds", "cpu", "waiting", "copies")
 _CHUNK = 1 << 23
 """Elements of weights that are shared in one message."""
 
@@ -118,6 +119,10 @@ class PartiesBackend(Backend):
         """What every job cost, in order."""
         self.uploaded: list[int] = []
         """What the client sent to the parties for every job, in bytes."""
+        self.spent: list[list[Json]] = []
+        """For every job, how each party spent its seconds."""
+        self.bare = False
+        """Whether SPU talks over links of its own, uncounted."""
 
     @property
     def trio(self) -> Trio:
@@ -137,7 +142,12 @@ class PartiesBackend(Backend):
         name = state if state is not None else (uuid.uuid4().hex if job.keep else None)
         replies = self.trio.call(
             run,
-            {"plan": plan.digest, "model": self._name, "state": name},
+            {
+                "plan": plan.digest,
+                "model": self._name,
+                "state": name,
+                "bare": self.bare,
+            },
             dealt,
             on_progress=self._show,
         )
@@ -145,6 +155,7 @@ class PartiesBackend(Backend):
         costs = [reply for reply, _ in replies]
         seconds = max(c["seconds"] for c in costs)
         self.runs.append(Run(None, step_costs(plan, costs), seconds))
+        self.spent.append([{k: c[k] for k in _SPENT} for c in costs])
         return (result[0], name) if job.keep else (result, None)
 
     def _show(self, rank: int, said: Json) -> None:

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ditto.compiler.execute import execute, prepare
+from ditto.compiler.execute import execute, keep_weights, prepare
 from ditto.compiler.local import held_input
 from ditto.compiler.plan import Input, Plan
-from ditto.engine import Region, Session
+from ditto.engine import LinkedSession, Region, Runtimes, Session
 from ditto.engine.frames import Arrays, Json
 from ditto.errors import MessageError
 from ditto.fixedpoint import FxpType
 from ditto.protocols import reveal_to_client
+from ditto.protocols.kernels import resident
 from ditto.sharing import Shared
 
 Reply = tuple[Json, Arrays]
@@ -67,7 +68,7 @@ def hold_weights(session: Session, parameters: Json, arrays: Arrays) -> Reply:
             key = parameters["model"], given.name, plan.values[v].fxp
             if key in kept.weights:
                 raise MessageError(f"This party has shares of {given.name} already.")
-            kept.weights[key] = shared
+            kept.weights[key] = resident(shared)
     return {}, {}
 
 
@@ -75,15 +76,24 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     """Run a plan on the client's shares; sends the client its part of the answer.
 
     ``model`` names whose weights are meant, ``state`` the conversation whose state is
-    taken up and left, if the plan keeps any.
+    taken up and left, if the plan keeps any. With ``bare``, SPU talks over links of its
+    own, which count nothing: to measure it by itself.
     """
     kept = holdings(session)
     plan, regions = kept.plan(parameters["plan"])
     name = parameters.get("state")
     held = _held(kept, plan, arrays, parameters["model"], name)
-    started = time.perf_counter()
+    runtimes = _runtimes(session, plan, bare=parameters.get("bare", False))
+    if runtimes is not None:
+        keep_weights(plan, regions, runtimes, held)
+    watch = Stopwatch(session)
     outputs, spent = execute(
-        plan, session, held, regions=regions, on_step=_reporter(session, plan)
+        plan,
+        session,
+        held,
+        regions=regions,
+        runtimes=runtimes,
+        on_step=_reporter(session, plan),
     )
     results: Arrays = {}
     state: list[Shared] = []
@@ -97,7 +107,40 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     if name is not None and state:
         kept.states[name] = state
     costs = [[s.bytes, s.rounds, s.seconds] for s in spent]
-    return {"steps": costs, "seconds": time.perf_counter() - started}, results
+    return {"steps": costs, **watch.read()}, results
+
+
+class Stopwatch:
+    """How long a party took, and what it did meanwhile."""
+
+    def __init__(self, session: Session) -> None:
+        self._channel = session.party.channel
+        self._before = self._now()
+
+    def _now(self) -> tuple[float, ...]:
+        channel = self._channel
+        return (
+            time.perf_counter(),
+            time.process_time(),
+            channel.waited,
+            channel.copied,
+        )
+
+    def read(self) -> Json:
+        """Seconds since it was made: by the clock, of all threads, waiting, copying."""
+        names = ("seconds", "cpu", "waiting", "copies")
+        pairs = zip(self._now(), self._before, strict=True)
+        return dict(zip(names, (b - a for b, a in pairs), strict=True))
+
+
+def _runtimes(session: Session, plan: Plan, *, bare: bool) -> Runtimes | None:
+    if not plan.regions:
+        return None
+    if not bare or not isinstance(session, LinkedSession):
+        return session.runtimes
+    found = session.holdings.setdefault("bare", None) or session.bare_runtimes()
+    session.holdings["bare"] = found
+    return found
 
 
 def forget(session: Session, parameters: Json, _: Arrays) -> Reply:

@@ -1,12 +1,14 @@
 """Protocols on replicated shares, the channel they talk over, and their one registry.
 
 In topological order: channel, memory, party, cost, session; linear, share, reveal,
-reshare, boolean, recast, kernels, multiply, lookup, paper; forms, registry.
+reshare, boolean, recast, maximum, kernels, multiply, lookup, curve, paper; forms,
+registry.
 """
 
 from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.channel import Channel, Traffic
 from ditto.protocols.cost import FREE, Cost
+from ditto.protocols.curve import Curve, curve, curve_cost
 from ditto.protocols.forms import (
     Form,
     client_bytes,
@@ -28,6 +30,7 @@ from ditto.protocols.linear import (
     sum_over,
 )
 from ditto.protocols.lookup import lookup
+from ditto.protocols.maximum import Grid, coarse_max, coarse_max_cost
 from ditto.protocols.memory import MemoryChannel, memory_channels
 from ditto.protocols.multiply import (
     einsum,
@@ -59,8 +62,10 @@ __all__ = [
     "Agreement",
     "Channel",
     "Cost",
+    "Curve",
     "Error",
     "Form",
+    "Grid",
     "MemoryChannel",
     "Party",
     "Protocol",
@@ -75,7 +80,11 @@ __all__ = [
     "and_bits",
     "and_bits_cost",
     "client_bytes",
+    "coarse_max",
+    "coarse_max_cost",
     "concatenate",
+    "curve",
+    "curve_cost",
     "downcast_paper",
     "einsum",
     "gather",

@@ -7,6 +7,7 @@ Messages that cross on the wire are one round; a message that answers another is
 """
 
 import struct
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ class Channel(ABC):
         self._clock = 0
         self._sent = [0, 0, 0]
         self._messages = 0
+        self.waited = 0.0
+        """Seconds spent waiting for peers, since the channel was opened."""
+        self.copied = 0.0
+        """Seconds spent packing, sealing and handing over."""
 
     @abstractmethod
     def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
@@ -59,14 +64,18 @@ class Channel(ABC):
     def send(self, to: Rank, parts: Sequence[Bytes], *, tag: int) -> None:
         """Send the parts as one message. ``tag`` names the step it belongs to."""
         size = sum(part.size for part in parts)
+        started = time.perf_counter()
         header = _HEADER.pack((self._clock + 1) & _U32, tag & _U32)
         self._sent[to] += size
         self._messages += 1
         self._send(to, [header, *(part.data for part in parts)])
+        self.copied += time.perf_counter() - started
 
     def receive(self, source: Rank, *, size: int, tag: int) -> Bytes:
         """The next message of a peer, which must have this size and tag."""
+        started = time.perf_counter()
         message = self._receive(source)
+        self.waited += time.perf_counter() - started
         if len(message) < _HEADER.size:
             raise MessageError(
                 f"{self.names[source]} sent {len(message)} bytes, less than a header."

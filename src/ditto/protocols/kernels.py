@@ -6,40 +6,95 @@ does. (uint32, uint64 and int64 dots in jax and numpy are twenty times slower.) 
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ditto.fixedpoint import Ring, Words
+from ditto.sharing import Shared
 
 _LIMB = 16
+Operand = Words | jax.Array
+Operands = tuple[Operand, Operand]
 _EXACT = 53 - 2 * _LIMB  # log2 of the longest exact float64 dot product of limbs
 
-Operands = tuple[Words, Words]
+
+class Prepared:
+    """The shares of a tensor as XLA takes them, each made when it is first wanted."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._first, self._second = shared.first, shared.second
+
+    @cached_property
+    def first(self) -> jax.Array:
+        """The first share."""
+        return jnp.asarray(_as_int32(self._first))
+
+    @cached_property
+    def second(self) -> jax.Array:
+        """The second share."""
+        return jnp.asarray(_as_int32(self._second))
+
+    @cached_property
+    def total(self) -> jax.Array:
+        """The sum of both."""
+        return jnp.asarray(_as_int32(self._first + self._second))
+
+
+_PREPARED: "WeakKeyDictionary[Shared, Prepared]" = WeakKeyDictionary()
+
+
+def prepared(x: Shared) -> Prepared:
+    """Kept for as long as x is, so that weights are prepared once."""
+    if x not in _PREPARED:
+        _PREPARED[x] = Prepared(x)
+    return _PREPARED[x]
+
+
+def resident(x: Shared) -> Shared:
+    """The same shares, in the memory in which XLA will take them."""
+    if x.ring.bits != 32:
+        return x
+    held = prepared(x)
+    first, second = (np.asarray(s).view(np.uint32) for s in (held.first, held.second))
+    same = Shared(first, second, x.type)
+    _PREPARED[same] = held
+    held._first, held._second = first, second
+    return same
+
+
+def shared_einsum(subscripts: str, x: Shared, y: Shared) -> Words:
+    """What a party multiplies by itself: x_i (y_i + y_{i+1}) + x_{i+1} y_i."""
+    if x.ring.bits <= 32:
+        a, b = prepared(x), prepared(y)
+        return ring_einsum(subscripts, (a.first, b.total), (a.second, b.first), x.ring)
+    z = _wide_einsum(subscripts, x.first, y.ring.reduce(y.first + y.second))
+    z = z + _wide_einsum(subscripts, x.second, y.first)
+    return x.ring.reduce(np.asarray(z))
 
 
 def ring_einsum(
     subscripts: str, first: Operands, second: Operands, ring: Ring
 ) -> Words:
-    """einsum(*first) + einsum(*second) over the ring."""
-    if ring.bits <= 32:
-        operands = [_as_int32(array) for array in (*first, *second)]
-        z = np.asarray(_int32_kernel(subscripts)(*operands)).view(np.uint32)
-        return ring.reduce(z)
-    total = _wide_einsum(subscripts, *first) + _wide_einsum(subscripts, *second)
-    return ring.reduce(np.asarray(total))
+    """einsum(*first) + einsum(*second) over a ring of up to 32 bits."""
+    operands = [_as_int32(array) for array in (*first, *second)]
+    z = np.asarray(_int32_kernel(subscripts)(*operands)).view(np.uint32)
+    return ring.reduce(z)
 
 
-def ring_einsum_public(subscripts: str, x: Words, y: Words, ring: Ring) -> Words:
+def ring_einsum_public(subscripts: str, x: Operand, y: Operand, ring: Ring) -> Words:
     """einsum(x, y) over a ring of up to 32 bits."""
     z = np.asarray(_dot_kernel(subscripts)(_as_int32(x), _as_int32(y)))
     return ring.reduce(z.view(np.uint32))
 
 
-def _as_int32(array: Words) -> Any:
+def _as_int32(array: Operand) -> Any:
+    if isinstance(array, jax.Array):
+        return array
     wide = np.ascontiguousarray(array).astype(np.uint32, copy=False)
     return jnp.asarray(wide.view(np.int32))
 

@@ -29,13 +29,11 @@ import numpy as np
 
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Words
-from ditto.protocols.kernels import ring_einsum, ring_einsum_public
-from ditto.protocols.multiply import finish_product
+from ditto.protocols.kernels import prepared, ring_einsum, ring_einsum_public
+from ditto.protocols.multiply import finishing
 from ditto.protocols.party import Party
 from ditto.protocols.recast import Rounds
 from ditto.sharing import Rank, Shared, SharedIndices
-
-_DOT = "ni,ik->nk"
 
 
 def lookup(
@@ -52,20 +50,22 @@ def lookup(
             f"table of {table.shape[0]} rows of {table.type}."
         )
     ring, rows = table.ring, table.shape[1:]
-    first, second = (s.reshape(table.shape[0], -1) for s in (table.first, table.second))
-    whole = ring.reduce(first + second) if party.rank == Rank.P0 else None
+    held = prepared(table)
+    dot = "ni,i...->n..."
 
     def local(one_hots: list[Words]) -> Words:
-        if whole is not None:
-            return ring_einsum_public(_DOT, one_hots[0], whole, ring)
+        if party.rank == Rank.P0:
+            return ring_einsum_public(dot, one_hots[0], held.total, ring)
         wide, own = one_hots
         shared_with_p0, other = (
-            (first, second) if party.rank == Rank.P1 else (second, first)
+            (held.first, held.second)
+            if party.rank == Rank.P1
+            else (held.second, held.first)
         )
-        return ring_einsum(_DOT, (wide, shared_with_p0), (own, other), ring)
+        return ring_einsum(dot, (wide, shared_with_p0), (own, other), ring)
 
-    z = np.empty((indices.keys.shape[1], first.shape[1]), ring.dtype)
+    z = np.empty((indices.keys.shape[1], *rows), ring.dtype)
     for part, one_hots in indices.one_hots(party.rank):
         z[part] = local(one_hots)
     z = z.reshape(*indices.shape, *rows)
-    return finish_product(party, z, table.type, to, rounds)
+    return party.take(finishing(z, table.type, to, rounds))

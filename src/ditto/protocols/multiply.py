@@ -27,7 +27,7 @@ import numpy as np
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols.cost import Cost
-from ditto.protocols.kernels import ring_einsum
+from ditto.protocols.kernels import shared_einsum
 from ditto.protocols.party import (
     Exchange,
     Expected,
@@ -36,7 +36,8 @@ from ditto.protocols.party import (
     PairSteps,
     Party,
     Role,
-    run_in_parts,
+    Task,
+    in_parts,
 )
 from ditto.protocols.recast import (
     P0,
@@ -49,7 +50,7 @@ from ditto.protocols.recast import (
     convert_widths,
     lifted,
 )
-from ditto.protocols.reshare import reshare, reshare_cost
+from ditto.protocols.reshare import reshare_cost, resharing
 from ditto.sharing import Shared
 
 Axis = int | tuple[int, ...]
@@ -59,19 +60,26 @@ def multiply(
     party: Party, x: Shared, y: Shared, to: FxpType | None = None, rounds: Rounds = 2
 ) -> Shared:
     """Elementwise x*y, broadcast as numpy does."""
+    return party.take(multiplying(x, y, to, rounds))
+
+
+def multiplying(
+    x: Shared, y: Shared, to: FxpType | None = None, rounds: Rounds = 2
+) -> Task[Shared]:
+    """The task of ``multiply``, and of ``square`` if both are the same."""
     source = product_type(x.type, y.type)
+    if x is y:
+        return finishing(_local_square(x), source, to, rounds)
     total = np.add(y.first, y.second)
     z = np.add(np.multiply(x.first, total), np.multiply(x.second, y.first))
-    return finish_product(party, np.asarray(z), source, to, rounds)
+    return finishing(np.asarray(z), source, to, rounds)
 
 
 def square(
     party: Party, x: Shared, to: FxpType | None = None, rounds: Rounds = 2
 ) -> Shared:
     """Elementwise x*x."""
-    return finish_product(
-        party, _local_square(x), product_type(x.type, x.type), to, rounds
-    )
+    return party.take(multiplying(x, x, to, rounds))
 
 
 def sum_of_squares(
@@ -84,7 +92,7 @@ def sum_of_squares(
 ) -> Shared:
     """The sum of x*x over ``axis``, kept as an axis of size one: costs per result."""
     z = _local_square(x).sum(axis=axis, keepdims=True, dtype=x.ring.dtype)
-    return finish_product(party, z, product_type(x.type, x.type), to, rounds)
+    return party.take(finishing(z, product_type(x.type, x.type), to, rounds))
 
 
 def matmul(
@@ -103,14 +111,19 @@ def einsum(
     rounds: Rounds = 2,
 ) -> Shared:
     """A contraction of two tensors: every batched dot product, in one step."""
+    return party.take(contracting(subscripts, x, y, to, rounds))
+
+
+def contracting(
+    subscripts: str,
+    x: Shared,
+    y: Shared,
+    to: FxpType | None = None,
+    rounds: Rounds = 2,
+) -> Task[Shared]:
+    """The task of ``einsum``."""
     source = product_type(x.type, y.type)
-    z = ring_einsum(
-        subscripts,
-        (x.first, y.ring.reduce(y.first + y.second)),
-        (x.second, y.first),
-        source.ring,
-    )
-    return finish_product(party, z, source, to, rounds)
+    return finishing(shared_einsum(subscripts, x, y), source, to, rounds)
 
 
 def product_type(x: FxpType, y: FxpType) -> FxpType:
@@ -138,13 +151,13 @@ def _local_square(x: Shared) -> Words:
     return np.asarray(np.multiply(x.first, np.add(x.first, doubled)))
 
 
-def finish_product(
-    party: Party, z: Words, source: FxpType, to: FxpType | None, rounds: Rounds
-) -> Shared:
+def finishing(
+    z: Words, source: FxpType, to: FxpType | None, rounds: Rounds
+) -> Task[Shared]:
     """Steps 2 and 3: from what each party multiplied by itself to shares."""
     ring, shape, flat = source.ring, z.shape, z.reshape(-1)
     if to is None:
-        return reshare(party, ring.reduce(z), source)
+        return resharing(ring.reduce(z), source)
     conversion = Conversion(source, to)
 
     def instance_of(part: slice) -> PairInstance:
@@ -166,5 +179,6 @@ def finish_product(
 
         return instance
 
-    pair = run_in_parts(party, flat.size, instance_of)
-    return lifted(*pair, conversion, shape)
+    return in_parts(
+        flat.size, instance_of, lambda pair: lifted(*pair, conversion, shape)
+    )

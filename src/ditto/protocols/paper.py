@@ -40,7 +40,8 @@ from ditto.protocols.party import (
     PairSteps,
     Party,
     Role,
-    run_in_parts,
+    Task,
+    in_parts,
 )
 from ditto.protocols.recast import P0, P1, P2, Conversion, lifted
 from ditto.sharing import Shared
@@ -48,6 +49,11 @@ from ditto.sharing import Shared
 
 def upcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:
     """The paper's UpCast, corrected. ``to`` has more bits and no smaller frac."""
+    return party.take(upcasting(x, to))
+
+
+def upcasting(x: Shared, to: FxpType) -> Task[Shared]:
+    """The task of ``upcast_paper``."""
     if to.bits <= x.type.bits or to.frac < x.type.frac:
         raise FixedPointTypeError(
             f"The paper's UpCast needs a wider ring and no truncation, "
@@ -59,7 +65,9 @@ def upcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:
     def instance_of(part: slice) -> PairInstance:
         return lambda role: _upcast(role, first[part], second[part], conversion)
 
-    return lifted(*run_in_parts(party, x.size, instance_of), conversion, x.shape)
+    return in_parts(
+        x.size, instance_of, lambda pair: lifted(*pair, conversion, x.shape)
+    )
 
 
 def _upcast(role: Role, first: Words, second: Words, c: Conversion) -> PairSteps:
@@ -110,8 +118,13 @@ def upcast_paper_cost(count: int, source: FxpType, to: FxpType) -> Cost:
     return Cost.of(count, widths, 3)
 
 
-def downcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:  # noqa: ARG001
+def downcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:
     """The paper's DownCast: shift every share, no rounding."""
+    return party.take(downcasting(x, to))
+
+
+def downcasting(x: Shared, to: FxpType) -> Task[Shared]:
+    """The task of ``downcast_paper``."""
     conversion = Conversion(x.type, to)
     if not conversion.is_local or conversion.lift:
         raise FixedPointTypeError(
@@ -119,7 +132,7 @@ def downcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:  # noqa: ARG
         )
     cut = x.ring.dtype.type(conversion.cut)
     first, second = (to.ring.reduce(s >> cut) for s in (x.first, x.second))
-    return Shared(first, second, to)
+    return Task.done(Shared(first, second, to))
 
 
 def downcast_paper_cost(count: int, source: FxpType, to: FxpType) -> Cost:  # noqa: ARG001

@@ -13,9 +13,10 @@ peer and round for all of them. Three things follow:
 - a protocol file holds no network code.
 """
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -92,14 +93,40 @@ class Party:
         self._own = Stream.private()
         self._step = 0
         self._turn = 0
+        self._sent: list[int] = []
+        self.sent: list[int] = []
+        """Payload bytes of the tasks that were taken together last."""
 
     def run(self, instance: Instance[T], *, rotation: int | None = None) -> T:
         """One instance. Its roles rotate from one to the next, unless they are told:
         symmetric protocols, in which all roles send alike, say 0."""
         if rotation is None:
-            rotation = self._turn
-            self._turn = (self._turn + 1) % 3
+            rotation = self._next_turn()
         return self.run_together([(instance, rotation)])[0]
+
+    def _next_turn(self) -> int:
+        turn = self._turn
+        self._turn = (turn + 1) % 3
+        return turn
+
+    def take(self, task: "Task[T]") -> T:
+        """One task."""
+        return self.take_together([task])[0]
+
+    def take_together(self, tasks: "Sequence[Task[T]]") -> list[T]:
+        """Several tasks, in lockstep. ``sent`` then says what each of them sent."""
+        placed = [
+            (instance, self._next_turn() if rotation is None else rotation)
+            for task in tasks
+            for instance, rotation in task.instances
+        ]
+        pairs = iter(self.run_together(placed))
+        sent = iter(self._sent)
+        self.sent = [sum(next(sent) for _ in task.instances) for task in tasks]
+        return [
+            task.finish(_joined([next(pairs) for _ in task.instances]))
+            for task in tasks
+        ]
 
     def run_together(self, instances: Sequence[tuple[Instance[T], int]]) -> list[T]:
         """Several instances with their rotations, in lockstep."""
@@ -109,6 +136,7 @@ class Party:
             role = self._role(rotation)
             running[i] = (instance(role), rotation)
         results: dict[int, T] = {}
+        self._sent = [0] * len(instances)
         inboxes: dict[int, Inbox | None] = dict.fromkeys(running)
         while running:
             exchanges: dict[int, Exchange] = {}
@@ -138,36 +166,40 @@ class Party:
         running: dict[int, tuple[Steps[Any], int]],
         tag: int,
     ) -> dict[int, Inbox | None]:
+        started = time.perf_counter()
         outgoing: dict[Rank, list[Bytes]] = {}
         due: dict[Rank, list[tuple[int, Rank, Expected]]] = {}
         for i, exchange in exchanges.items():
             rotation = running[i][1]
             for role, fields in exchange.send.items():
                 parts = [pack(item.values, item.width) for item in fields]
+                self._sent[i] += sum(part.size for part in parts)
                 outgoing.setdefault(role.rotated(rotation), []).extend(parts)
             for role, items in exchange.receive.items():
                 expected = [(i, role, item) for item in items]
                 due.setdefault(role.rotated(rotation), []).extend(expected)
+        self.channel.copied += time.perf_counter() - started
         for peer, parts in outgoing.items():
             self.channel.send(peer, parts, tag=tag)
         inboxes: dict[int, Inbox] = {i: {} for i in exchanges}
         for peer, expected in due.items():
             sizes = [packed_size(item.count, item.width) for *_, item in expected]
             message = self.channel.receive(peer, size=sum(sizes), tag=tag)
-            cursor = 0
+            started, cursor = time.perf_counter(), 0
             for (i, role, item), size in zip(expected, sizes, strict=True):
                 values = unpack(message[cursor : cursor + size], item.count, item.width)
                 inboxes[i].setdefault(role, []).append(values)
                 cursor += size
+            self.channel.copied += time.perf_counter() - started
         return dict(inboxes)
 
 
-def part_sizes(count: int) -> list[int]:
-    """The parts a tensor of ``count`` elements is worked on in.
+def part_sizes(count: int, weight: int = 1) -> list[int]:
+    """The parts a tensor of ``count`` elements, of some weight each, is worked on in.
 
     Parts but the last are multiples of eight, so that packing pads only once.
     """
-    if count < SPLIT_FROM:
+    if count * weight < SPLIT_FROM or count <= 16:
         return [count]
     third = -(-count // 24) * 8
     return [third, third, count - 2 * third]
@@ -179,15 +211,44 @@ PairSteps = Steps[Pair]
 PairInstance = Instance[Pair]
 
 
-def run_in_parts(
-    party: Party, count: int, instance_of: Callable[[slice], PairInstance]
-) -> Pair:
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """A protocol that is ready to run: its instances, and what becomes of their shares.
+
+    Tasks that do not wait for each other run together, in the rounds of the longest.
+    """
+
+    instances: list[tuple[PairInstance, int | None]]
+    """Each with its rotation, or None if the party may choose."""
+    finish: Callable[[Pair], T]
+
+    @classmethod
+    def done(cls, result: T) -> "Task[T]":
+        """Nothing is left to do."""
+        return cls([], lambda _: result)
+
+
+def in_parts(
+    count: int,
+    instance_of: Callable[[slice], PairInstance],
+    finish: Callable[[Pair], T],
+    *,
+    weight: int = 1,
+) -> Task[T]:
     """A protocol on flat tensors of ``count`` elements, in parts when it is large."""
-    sizes = part_sizes(count)
+    sizes = part_sizes(count, weight)
     if len(sizes) == 1:
-        return party.run(instance_of(slice(0, count)))
+        return Task([(instance_of(slice(0, count)), None)], finish)
     ends = np.cumsum(sizes)
     slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, sizes, strict=True)]
-    pairs = party.run_together([(instance_of(s), i) for i, s in enumerate(slices)])
+    return Task([(instance_of(s), i) for i, s in enumerate(slices)], finish)
+
+
+def _joined(pairs: list[Pair]) -> Pair:
+    if len(pairs) == 1:
+        return pairs[0]
+    if not pairs:
+        nothing: Words = np.empty(0, np.uint8)
+        return nothing, nothing
     firsts, seconds = zip(*pairs, strict=True)
     return np.concatenate(firsts), np.concatenate(seconds)

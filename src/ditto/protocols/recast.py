@@ -68,7 +68,8 @@ from ditto.protocols.party import (
     PairSteps,
     Party,
     Role,
-    run_in_parts,
+    Task,
+    in_parts,
 )
 from ditto.sharing import Rank, Shared
 
@@ -130,13 +131,18 @@ class Conversion:
 
 def recast(party: Party, x: Shared, to: FxpType, *, rounds: Rounds = 2) -> Shared:
     """Shares of the same values in another type. See the module's text."""
+    return party.take(recasting(party.rank, x, to, rounds))
+
+
+def recasting(rank: Rank, x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Shared]:
+    """The task of ``recast``."""
     conversion = Conversion(x.type, to)
     if x.type == to:
-        return x
+        return Task.done(x)
     if x.ring.bits == to.bits and not conversion.cut:
-        return lifted(x.first, x.second, conversion, x.shape)
+        return Task.done(lifted(x.first, x.second, conversion, x.shape))
     if conversion.is_local:
-        return _shift_shares(party.rank, x, conversion)
+        return Task.done(_shift_shares(rank, x, conversion))
     first, second = x.first.reshape(-1), x.second.reshape(-1)
 
     def instance_of(part: slice) -> PairInstance:
@@ -151,8 +157,9 @@ def recast(party: Party, x: Shared, to: FxpType, *, rounds: Rounds = 2) -> Share
 
         return instance
 
-    pair = run_in_parts(party, x.size, instance_of)
-    return lifted(*pair, conversion, x.shape)
+    return in_parts(
+        x.size, instance_of, lambda pair: lifted(*pair, conversion, x.shape)
+    )
 
 
 def recast_cost(count: int, source: FxpType, to: FxpType, rounds: Rounds = 2) -> Cost:

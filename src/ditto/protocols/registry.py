@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ditto.fixedpoint import FxpType
 from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.cost import FREE, Cost
+from ditto.protocols.curve import Curve, Function, curve, curve_cost
 from ditto.protocols.forms import DEPTH, OWNER, Form
 from ditto.protocols.linear import (
     add,
@@ -28,6 +29,7 @@ from ditto.protocols.linear import (
     sum_over,
 )
 from ditto.protocols.lookup import lookup
+from ditto.protocols.maximum import Grid, coarse_max, coarse_max_cost
 from ditto.protocols.multiply import (
     einsum,
     matmul,
@@ -57,6 +59,7 @@ from ditto.sharing import Rank, Shared, SharedBits, SharedIndices
 Variant = Literal["ours", "ours-one-round", "paper"]
 Reals = npt.NDArray[np.float64]
 Shape = tuple[int, ...]
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,10 @@ class Protocol:
     """2 for a product of operands, 1 for a linear map."""
     takes: Form = Form.SHARES
     gives: Form = Form.SHARES
+    between: tuple[int, int] | None = None
+    """The smallest and the largest operand, where the ring does not say it all."""
+    work: int = 1
+    """How many times the work of a product an element is, as benchmarks count it."""
 
     @property
     def key(self) -> str:
@@ -108,6 +115,8 @@ class Protocol:
     @property
     def domain(self) -> tuple[int, int]:
         """Smallest and largest integers for which operands and results fit."""
+        if self.between:
+            return self.between
         if self.takes == Form.BITS:
             return 0, 1
         if self.takes == Form.INDICES:
@@ -385,6 +394,67 @@ def deal_fixed(integers: npt.NDArray[np.int64], kind: FxpType) -> list[Shared]:
     return [Shared(x0, x1, kind), Shared(x1, x2, kind), Shared(x2, x0, kind)]
 
 
+def _maximum_row(low: float, high: float, cut: int, rounds: Rounds) -> Protocol:
+    kind, length = fxp(32, 12), 5
+    ends = int(low * 2**kind.frac), int(high * 2**kind.frac)
+    grid = Grid(kind, *ends, cut)
+    return Protocol(
+        name="coarse max",
+        variant="ours" if rounds == 2 else "ours-one-round",
+        parameters={"of": str(kind), "levels": str(grid.levels)},
+        formula="nV + (5k - 3)V + w(V + 2)"
+        if rounds == 2
+        else "nV + (5k - 3)V + w(2V + 1)",
+        operands=(kind,),
+        result=kind,
+        holds=kind,
+        shapes=lambda rows: ((rows, length),),
+        run=lambda party, x: coarse_max(party, x, grid, rounds),
+        plain=lambda x: x.max(-1, keepdims=True),
+        cost=lambda shape: coarse_max_cost(shape[0], length, grid, rounds),
+        error=Error(-(2**cut), 2**cut, 0),
+        between=(ends[0], ends[1] - 1),
+        work=16,
+    )
+
+
+def _curve_row(
+    function: Function,
+    source: FxpType,
+    to: FxpType,
+    ends: Ends,
+    rounds: Rounds,
+    widths: Literal[1, 2] = 1,
+) -> Protocol:
+    low, high = (int(x * 2**source.frac) for x in ends)
+    shape = Curve(function, source, to, low, high, widths=widths)
+    cells = sum(scale.cells for scale in shape.scales)
+
+    def plain(x: Any) -> Any:
+        if function == "reciprocal":
+            return 1 / x
+        if x.dtype != object:
+            return x**-0.5
+        return np.vectorize(lambda v: Fraction(float(v) ** -0.5), otypes="O")(x)
+
+    return Protocol(
+        name=function,
+        variant="ours" if rounds == 2 else "ours-one-round",
+        parameters={"of": str(source), "to": str(to), "cells": str(cells)},
+        formula="2(129h + 128) + 9l, and two products",
+        operands=(source,),
+        result=to,
+        holds=to,
+        shapes=_one_matrix,
+        run=lambda party, x: curve(party, x, shape, rounds),
+        plain=plain,
+        cost=lambda size: curve_cost(prod(size), shape, rounds),
+        error=Error(-shape.error, shape.error, 0),
+        between=(shape.low, shape.high - 1),
+        work=cells,
+    )
+
+
 def _bit_row(
     name: str,
     formula: str,
@@ -459,6 +529,22 @@ def _rows() -> list[Protocol]:
         *(_recast_row(*row, rounds) for row in recasts for rounds in both),
         _recast_row("downcast", fxp(64, 18), fxp(32, 8), 2),
         *_paper_rows(),
+        *(_maximum_row(-5.0, 9.0, 11, rounds) for rounds in both),
+        *(_maximum_row(*row, 2) for row in ((-0.25, 0.5, 9), (-90.0, 40.0, 12))),
+        *(
+            _curve_row("reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0), rounds)
+            for rounds in both
+        ),
+        *(
+            _curve_row(
+                "reciprocal", fxp(32, 14), fxp(32, 20), (0.3, 900.0), rounds, widths=2
+            )
+            for rounds in both
+        ),
+        *(
+            _curve_row("rsqrt", fxp(32, 18), fxp(32, 24), (50.0, 900.0), rounds)
+            for rounds in both
+        ),
         _lookup_row(None, 2),
         *(_lookup_row(fxp(32, 6), rounds) for rounds in both),
         *(

@@ -22,15 +22,22 @@ from ditto.protocols.party import (
     Exchange,
     Expected,
     Field,
+    Pair,
     PairSteps,
     Party,
     Role,
+    Task,
 )
 from ditto.sharing import Shared, packed_size
 
 
 def reshare(party: Party, z: Words, type: FxpType) -> Shared:  # noqa: A002
     """Replicated shares of the sum of the parties' ``z``."""
+    return party.take(resharing(z, type))
+
+
+def resharing(z: Words, type: FxpType) -> Task[Shared]:  # noqa: A002
+    """The task of ``reshare``."""
     ring, flat = type.ring, z.reshape(-1)
 
     def instance(role: Role) -> PairSteps:
@@ -44,8 +51,11 @@ def reshare(party: Party, z: Words, type: FxpType) -> Shared:  # noqa: A002
         (other,) = inbox[role.rank.next]
         return mine, other
 
-    first, second = party.run(instance, rotation=0)
-    return Shared(first.reshape(z.shape), second.reshape(z.shape), type)
+    def finish(pair: Pair) -> Shared:
+        first, second = (share.reshape(z.shape) for share in pair)
+        return Shared(first, second, type)
+
+    return Task([(instance, 0)], finish)
 
 
 def reshare_cost(count: int, type: FxpType) -> Cost:  # noqa: A002

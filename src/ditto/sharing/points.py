@@ -60,6 +60,7 @@ Source
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,7 @@ _Blocks = npt.NDArray[np.uint64]
 """Blocks of 128 bits as pairs of words, low word first: the last axis is 2."""
 
 _BLOCK = 16
+SALT_BYTES = 16
 _CONTROL = np.uint64(1)
 _SLICE = 1 << 16
 """Leaves expanded at once, so that memory stays bounded and near the cache's size."""
@@ -164,16 +166,59 @@ def split_points(
     """
     tree = _Tree(depth, bits)
     index = _checked(indices, tree)
-    salt = os.urandom(_BLOCK)
-    generators = _Generators.salted(salt)
+    salt = os.urandom(SALT_BYTES)
+    drawn = np.frombuffer(os.urandom(2 * index.size * _BLOCK), np.uint64)
+    roots = drawn.reshape(2, index.size, 2)
+    corrections = correct_points(indices, roots, salt, depth=depth, bits=bits)
+
     keys = np.zeros((2, index.size), tree.format)
     keys["salt"] = np.frombuffer(salt, np.uint8)
+    keys["root"] = roots
+    keys["root"][..., 0] &= ~_CONTROL
+    keys["seeds"] = corrections.seeds
+    keys["seeds"][..., 0] &= ~_CONTROL
+    left = corrections.seeds[..., 0] & _CONTROL
+    keys["controls"] = left | corrections.rights << _CONTROL
+    keys["last"] = corrections.last
 
-    roots = np.frombuffer(os.urandom(keys.size * _BLOCK), np.uint64)
-    blocks = roots.reshape(2, index.size, 2).copy()
+    a, b = keys.view(np.uint8).reshape(2, index.size, tree.format.itemsize)
+    # Copies, so that neither array has the other side's keys in the memory behind it.
+    return a.copy(), b.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """What both sides of N points know beside their own roots."""
+
+    seeds: _Blocks
+    """(N, levels, 2); the lowest bit of a seed is the left control bit."""
+    rights: _Numbers
+    """(N, levels): the right control bits."""
+    last: _Blocks
+    """(N, 2)."""
+
+
+def correct_points(
+    indices: npt.NDArray[np.integer[Any]],
+    roots: _Blocks,
+    salt: bytes,
+    *,
+    depth: int,
+    bits: int,
+) -> Corrections:
+    """The corrections for secret indices, from the roots (2, N, 2) of both sides.
+
+    For a dealer that shares a stream of masks with each side, so that no root is sent.
+    The lowest bit of a root is ignored.
+    """
+    tree = _Tree(depth, bits)
+    index = _checked(indices, tree)
+    generators = _Generators.salted(salt)
+    blocks = roots.copy()
     _take_controls(blocks)
-    keys["root"] = blocks
     blocks[1, :, 0] |= _CONTROL
+    seeds = np.empty((index.size, tree.levels, 2), np.uint64)
+    rights = np.empty((index.size, tree.levels), np.uint64)
 
     leaf, lane = np.divmod(index, np.uint64(tree.lanes))
     for level in range(tree.levels):
@@ -186,8 +231,9 @@ def split_points(
         fix_left = _take_controls(gap_left) ^ turn ^ _CONTROL
         fix_right = _take_controls(gap_right) ^ turn
         seed = np.where(goes_right[:, None], gap_left, gap_right)
-        keys["seeds"][:, :, level] = seed
-        keys["controls"][:, :, level] = fix_left | fix_right << _CONTROL
+        seeds[:, level] = seed
+        seeds[:, level, 0] |= fix_left
+        rights[:, level] = fix_right
 
         correction = seed
         correction[:, 0] |= np.where(goes_right, fix_right, fix_left)
@@ -199,11 +245,12 @@ def split_points(
     last = values[1] - values[0]
     last += np.arange(tree.lanes, dtype=np.uint64) == lane[:, None]
     last = np.where(controls[1, :, None].astype(np.bool_), -last, last)
-    keys["last"] = last.view(np.uint64)
+    return Corrections(seeds, rights, last.view(np.uint64))
 
-    a, b = keys.view(np.uint8).reshape(2, index.size, tree.format.itemsize)
-    # Copies, so that neither array has the other side's keys in the memory behind it.
-    return a.copy(), b.copy()
+
+def tree_levels(depth: int, bits: int) -> int:
+    """The corrections that a point has before the last one."""
+    return _Tree(depth, bits).levels
 
 
 def expand_points(keys: Bytes, *, depth: int, bits: int, side: int) -> Words:
@@ -216,33 +263,65 @@ def expand_points(keys: Bytes, *, depth: int, bits: int, side: int) -> Words:
     if side not in (0, 1):
         raise ValueError(f"A side is 0 or 1, got {side}.")
     records = _parsed(keys, tree)
-    out: Words = np.empty((records.size, depth), Ring(bits).dtype)
     if not records.size:
-        return out
-    generators = _Generators.salted(records["salt"][0].tobytes())
+        return np.empty((0, depth), Ring(bits).dtype)
+    seeds: _Blocks = records["seeds"].astype(np.uint64)
+    controls = records["controls"].astype(np.uint64)
+    seeds[..., 0] |= controls & _CONTROL
+    corrections = Corrections(
+        seeds, controls >> _CONTROL, records["last"].astype(np.uint64)
+    )
+    roots: _Blocks = records["root"].astype(np.uint64)
+    salt = records["salt"][0].tobytes()
+    parts = expand_corrected(
+        roots, corrections, salt, depth=depth, bits=bits, side=side
+    )
+    return np.concatenate([share for _, share in parts])
+
+
+def expand_corrected(
+    roots: _Blocks,
+    corrections: Corrections,
+    salt: bytes,
+    *,
+    depth: int,
+    bits: int,
+    side: int,
+) -> Iterator[tuple[slice, Words]]:
+    """A side's share of the vectors, from its roots (N, 2), some points at a time."""
+    tree = _Tree(depth, bits)
+    generators = _Generators.salted(salt)
     step = max(1, _SLICE // tree.leaves)
-    for start in range(0, records.size, step):
-        part = records[start : start + step]
-        out[start : start + step] = _expand(part, tree, generators, side)[:, :depth]
-    return out
+    for start in range(0, len(roots), step):
+        part = slice(start, min(start + step, len(roots)))
+        found = Corrections(
+            corrections.seeds[part], corrections.rights[part], corrections.last[part]
+        )
+        share = _expand(roots[part], found, tree, generators, side)
+        yield part, share[:, :depth]
 
 
 def _expand(
-    records: npt.NDArray[np.void], tree: _Tree, generators: _Generators, side: int
+    roots: _Blocks,
+    corrections: Corrections,
+    tree: _Tree,
+    generators: _Generators,
+    side: int,
 ) -> Words:
     """The share with its last leaf whole: (N, leaves * lanes)."""
-    blocks: _Blocks = records["root"].astype(np.uint64)[:, None]
+    blocks = roots[:, None].copy()
+    _take_controls(blocks)
     blocks[..., 0] |= np.uint64(side)
     for level in range(tree.levels):
-        seeds: _Blocks = records["seeds"][:, level].astype(np.uint64)
-        fixes = records["controls"][:, level].astype(np.uint64)
+        seeds = corrections.seeds[:, level].copy()
+        fixes = (_take_controls(seeds), corrections.rights[:, level])
         controls = _take_controls(blocks)
         kept = tree.nodes(level + 1)
-        children = np.empty((records.size, kept, 2), np.uint64)
+        children = np.empty((len(roots), kept, 2), np.uint64)
         for turn, cipher in enumerate((generators.left, generators.right)):
             # The seed's lowest bit is clear: it takes the control bit's correction.
             correction = seeds.copy()
-            correction[:, 0] |= fixes >> np.uint64(turn) & _CONTROL
+            correction[:, 0] |= fixes[turn]
             made = _generate(cipher, blocks)
             made ^= _where(controls, correction[:, None])
             # The right child of the last node may lie beyond the vector.
@@ -251,12 +330,11 @@ def _expand(
 
     controls = _take_controls(blocks)
     word = Ring(tree.bits).dtype
-    last: _Blocks = records["last"].astype(np.uint64)
     share: Words = _generate(generators.leaf, blocks).view(word)
-    share += _where(controls, last[:, None]).view(word)
+    share += _where(controls, corrections.last[:, None]).view(word)
     if side == 1:
         np.negative(share, out=share)
-    return share.reshape(records.size, tree.leaves * tree.lanes)
+    return share.reshape(len(roots), tree.leaves * tree.lanes)
 
 
 def _checked(indices: npt.NDArray[np.integer[Any]], tree: _Tree) -> _Numbers:

@@ -5,6 +5,8 @@ Steps
                        |x| * margin <= 1.5 * 2^n; no comparison is needed.
                        puma: (1 + x/32)^32, and 0 where x < -14.
     gelu               quad, puma's two polynomials, or a fit.
+    reciprocal, rsqrt  of few values, a table (``tabulate``); else SPU's, of an argument
+                       that is scaled to where SPU is good.
     silu, sigmoid, tanh  a fit; where the range is too wide for one, the argument is
                        clamped first, at the price of two comparisons.
 """
@@ -27,6 +29,7 @@ from ditto.compiler.passes.fit import (
     radii,
     split,
 )
+from ditto.compiler.passes.tabulate import tabulated
 from ditto.compiler.profile import Profile
 
 _GELUS = ("gelu", "gelu_tanh")
@@ -37,6 +40,9 @@ _SCALED = {"reciprocal": 5, "rsqrt": 12, "sqrt": 12, "log": 5}
 """Functions that SPU computes in a range of its own, and log2 of where it does so well:
 neither the argument nor the result then loses much to the 18 fraction bits."""
 _EXP_ERROR = 1 / 1024
+_ABOVE_ZERO, _ABOVE_MAXIMUM = 0.1, 2.5
+"""How far above zero squarings alone are good enough: in a softmax, which takes less
+than the maximum away, the same relative error does less harm."""
 _CLAMP = 2 * 736
 """Bits an element of two comparisons with selection."""
 
@@ -45,11 +51,13 @@ def approximate(
     graph: Graph, known: list[Range] | None, secret: list[bool], profile: Profile
 ) -> Graph:
     """Replace every secret function that the profile has a version of."""
+    place: dict[int, int] = {}
 
     def rule(
         builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
     ) -> int | None:
         node = old.nodes[i]
+        place.update(zip(node.inputs, inputs, strict=True))
         if not secret[i]:
             return None
         here = profile.at(node.scope)
@@ -59,6 +67,10 @@ def approximate(
         if node.op in ("exp_negative", "exp"):
             return _exp(write, node.op, inputs[0], operand, here)
         if node.op in _SCALED and operand is not None and here.engine == "rings":
+            found = tabulated(old, i, operand, here.margin)
+            if found is not None:
+                source, params = found
+                return write.emit("curve", place[source], **params)
             return write.rescaled(node.op, inputs[0], operand, here.margin)
         if node.op in _GELUS and here.gelu == "quad":
             if here.engine == "rings":
@@ -80,7 +92,8 @@ def _exp(
     if here.exp == "puma" and op == "exp_negative":
         return write.puma_exp(x)
     if here.exp == "squarings" and operand is not None:
-        return write.ranged_exp(x, operand, here.margin)
+        highest = _ABOVE_ZERO if op == "exp" else _ABOVE_MAXIMUM
+        return write.ranged_exp(x, operand, here.margin, highest)
     if op == "exp_negative":
         return write.emit("exp", x, accuracy=None)
     return None
@@ -131,10 +144,10 @@ class _Writer:
             e = self.times(e, e)
         return e
 
-    def ranged_exp(self, x: int, operand: Range, margin: float) -> int:
+    def ranged_exp(self, x: int, operand: Range, margin: float, highest: float) -> int:
         """exp on a range: what is above zero becomes a public factor, and what is far
         below is clamped if that is cheaper than squaring on."""
-        top = operand.high if operand.high > 0.1 else 0.0
+        top = operand.high if operand.high > highest else 0.0
         below = self.add(x, -top) if top else x
         left = max((top - operand.low) * margin, 0.1)
         if squarings(left) > _MAX_SQUARINGS:

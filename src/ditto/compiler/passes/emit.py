@@ -5,6 +5,7 @@ can. A recast is made where a value is wanted in another type than it has, once 
 type; an input is simply shared in every type it is wanted in.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,11 +23,23 @@ from ditto.compiler.passes.region import (
 )
 from ditto.compiler.passes.rings import Kind, power_of_two, regions
 from ditto.compiler.passes.types import Types
-from ditto.compiler.plan import Input, Output, Plan, Region, Role, Step, Value
+from ditto.compiler.plan import (
+    TALKING,
+    TASKS,
+    Input,
+    Output,
+    Plan,
+    Region,
+    Role,
+    Step,
+    Value,
+)
 from ditto.compiler.profile import Profile
 from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import FxpType
 
+_FEW = 1 << 14
+"""Results for which bits matter less than a round."""
 _INDICES = {"gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
 """The operand from which on operands say where, not what."""
 
@@ -137,6 +150,10 @@ class Emitter:
                 self._base[i] = self._product(i, node)
             case "lookup":
                 self._base[i] = self._lookup(i, node)
+            case "maximum":
+                self._base[i] = self._maximum(i, node)
+            case "curve":
+                self._base[i] = self._curve(i, node)
             case _:
                 self._region(self._leaders[i])
 
@@ -222,7 +239,6 @@ class Emitter:
         held = self._values[value]
         if held.type == type:
             return value
-        here = self.profile.at(scope)
         within = held.fxp.bits == type.bits  # the paper has casts between rings only
         made = self._new(held.shape, type, held.dtype)
         return self._step(
@@ -230,9 +246,16 @@ class Emitter:
             [value],
             made,
             scope,
-            rounds=here.rounds,
-            casts="ours" if within else here.casts,
+            rounds=self._rounds(scope, held.size),
+            casts="ours" if within else self.profile.at(scope).casts,
         )
+
+    def _rounds(self, scope: str, size: int) -> int:
+        """Of a step with so many results."""
+        due = self.profile.at(scope).rounds
+        if due == "mixed":
+            return 1 if size <= _FEW else 2
+        return due
 
     def check_constant(self, i: int, type: FxpType) -> None:  # noqa: A002
         """Refuse a constant that its type cannot hold."""
@@ -377,7 +400,7 @@ class Emitter:
         if risen is not None and node.dtype == "float32":
             kind = risen  # no truncation before an upcast: one recast does both
         made = self._new(node.shape, kind, node.dtype)
-        rounds = self.profile.at(node.scope).rounds
+        rounds = self._rounds(node.scope, node.size)
         if node.op == "mul":
             return self._step("multiply", inputs, made, node.scope, rounds=rounds)
         text = subscripts(self.graph, i)
@@ -396,8 +419,39 @@ class Emitter:
         rows = self.shared(table, held)
         indices = self._indices(ids, self.graph.nodes[table].shape[0])
         made = self._new(node.shape, made_as, node.dtype)
-        rounds = self.profile.at(node.scope).rounds
+        rounds = self._rounds(node.scope, node.size)
         return self._step("lookup", [indices, rows], made, node.scope, rounds=rounds)
+
+    def _maximum(self, i: int, node: Node) -> int:
+        kind = self._type(i)
+        low, high, step = (float(node.params[n]) for n in ("low", "high", "step"))
+        params = {
+            "low": math.floor(math.ldexp(low, kind.frac)),
+            "high": math.ceil(math.ldexp(high, kind.frac)),
+            "cut": max(0, kind.frac + round(math.log2(step))),
+            "rounds": self._rounds(
+                node.scope, node.size * math.ceil((high - low) / step)
+            ),
+        }
+        made = self._new(node.shape, kind, node.dtype)
+        inputs = [self.shared(node.inputs[0], kind)]
+        return self._step("maximum", inputs, made, node.scope, **params)
+
+    def _curve(self, i: int, node: Node) -> int:
+        (u,) = node.inputs
+        held = self._type(u)
+        low, high = (float(node.params[n]) for n in ("low", "high"))
+        params = {
+            "function": node.params["function"],
+            "factor": float(node.params["factor"]),
+            "summand": float(node.params["summand"]),
+            "widths": node.params["widths"],
+            "low": math.ceil(math.ldexp(low, held.frac)),
+            "high": min(math.ceil(math.ldexp(high, held.frac)), held.limit),
+            "rounds": self._rounds(node.scope, node.size),
+        }
+        made = self._new(node.shape, self._type(i), node.dtype)
+        return self._step("curve", [self.shared(u, held)], made, node.scope, **params)
 
     def _rises(self, i: int) -> FxpType | None:
         """The type in the high ring that all users of a product want, if they do."""
@@ -479,6 +533,7 @@ def _without_waste(plan: Plan) -> Plan:
             steps.append(step)
             alive |= {*step.inputs, *step.outputs}
     steps.reverse()
+    steps = _scheduled(steps)
     alive |= {v for given in plan.inputs for v in given.forms}
     place = {v: k for k, v in enumerate(sorted(alive))}
     used = sorted({s.params["index"] for s in steps if s.op == "constant"})
@@ -507,6 +562,20 @@ def _without_waste(plan: Plan) -> Plan:
         steps=tuple(moved(step) for step in steps),
         outputs=tuple(replace(o, value=place[o.value]) for o in plan.outputs),
     )
+
+
+def _scheduled(steps: list[Step]) -> list[Step]:
+    """The steps by the number of talking ones before them, so that those which do not
+    wait for each other stand side by side."""
+    depth: dict[int, int] = {}
+    keys: list[tuple[int, bool, bool]] = []
+    for step in steps:
+        talks = step.op in TALKING
+        level = max((depth.get(v, 0) for v in step.inputs), default=0) + talks
+        depth |= dict.fromkeys(step.outputs, level)
+        keys.append((level, not talks, talks and step.op in TASKS))
+    order = sorted(range(len(steps)), key=lambda i: keys[i])
+    return [steps[i] for i in order]
 
 
 def subscripts(graph: Graph, i: int) -> str:

@@ -50,9 +50,40 @@ def normalise(graph: Graph, secret: list[bool]) -> Graph:
                 return builder.emit("min", raised, high, scope=scope)
             case "reduce_sum":
                 return _dot(builder, old, i, inputs[0], secret, users)
+            case "dot_general":
+                return _untransposed(builder, old, i, inputs)
         return None
 
     return rewrite(graph, rule)
+
+
+def _untransposed(
+    builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
+) -> int | None:
+    """A contraction of matrices as they lie, not turned around first.
+
+    A turned weight would be turned around in every run.
+    """
+    node = old.nodes[i]
+    contracted, batch = (list(pair) for pair in node.params["dimension_numbers"])
+    operands = list(inputs)
+    for side in (0, 1):
+        source = builder.nodes[operands[side]]
+        if source.op != "transpose":
+            continue
+        order = [int(a) for a in source.params["permutation"]]
+        taken = {*contracted[side], *batch[side]}
+        free = [order[a] for a in range(len(order)) if a not in taken]
+        if free != sorted(free):
+            continue
+        contracted[side] = tuple(order[a] for a in contracted[side])
+        batch[side] = tuple(order[a] for a in batch[side])
+        operands[side] = source.inputs[0]
+    if operands == list(inputs):
+        return None
+    numbers = (tuple(contracted), tuple(batch))
+    params = {**node.params, "dimension_numbers": numbers}
+    return builder.emit_encoded("dot_general", operands, params, node.scope)
 
 
 def _power(builder: Builder, x: int, exponent: int, scope: str) -> int:

@@ -1,6 +1,7 @@
 """rings: decide for every node who computes it and in which ring.
 
-Linear algebra is native, in the low ring. Comparisons, maxima and selections by secret
+Linear algebra is native, in the low ring, and so are the coarse maximum and the curves
+of few values. Comparisons, maxima and selections by secret
 bits run in SPU on plain integers of the low ring, whatever their frac. Reciprocals,
 roots, logarithms and all we have no protocol for run in SPU's high ring.
 """
@@ -16,7 +17,18 @@ from ditto.compiler.graph import Graph
 from ditto.compiler.operations import LINEAR_SHAPE
 from ditto.fixedpoint import FxpType
 
-Kind = Literal["public", "input", "linear", "scale", "product", "lookup", "low", "high"]
+Kind = Literal[
+    "public",
+    "input",
+    "linear",
+    "scale",
+    "product",
+    "lookup",
+    "maximum",
+    "curve",
+    "low",
+    "high",
+]
 
 LOW = frozenset(
     [
@@ -46,6 +58,12 @@ _MAX_SPREAD = 8.0
 _BEFORE = frozenset(("mul", "add", "sub"))
 """Steps by public numbers that join the high function they lead to: their operand is
 then truncated once, on its way up."""
+_OWN_STEPS: dict[str, Kind] = {
+    "input": "input",
+    "lookup": "lookup",
+    "coarse_max": "maximum",
+    "curve": "curve",
+}
 _MIN_PRECISION = 5.0
 """Significant bits below which a product moves to the high ring."""
 
@@ -116,8 +134,8 @@ def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
     node = graph.nodes[i]
     if not secret[i]:
         return "public"
-    if node.op in ("input", "lookup"):
-        return "input" if node.op == "input" else "lookup"
+    if node.op in _OWN_STEPS:
+        return _OWN_STEPS[node.op]
     if node.dtype == "bool":
         return "low"
     hidden = [secret[u] for u in node.inputs]

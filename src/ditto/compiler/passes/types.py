@@ -254,7 +254,7 @@ def _back(
         types.wants[u].append(frac)
 
     match kinds[i]:
-        case "linear" | "low":
+        case "linear" | "low" | "maximum":
             together = min(
                 [finest[u] for u in operands]
                 + [_finest_public(known[u]) for u in node.inputs if u not in operands]
@@ -387,14 +387,14 @@ def _forward(
     match kinds[i]:
         case "input" if i in types.pinned:
             frac[i] = types.pinned[i]
-        case "input" | "high":
+        case "input" | "high" | "curve":
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
             frac[i] = min(frac[i], types.given.get(i, frac[i]))
         case "lookup":
             table = node.inputs[0]
             held = frac[table] if table in operands else cap[i]
             frac[i] = min(held, cap[i], cap[i] if wanted is None else wanted)
-        case "linear" | "low":
+        case "linear" | "low" | "maximum":
             frac[i] = _carried(graph, i, kinds, known, types)
         case "scale":
             retag = power_of_two(graph, i)

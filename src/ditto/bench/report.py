@@ -1,0 +1,800 @@
+"""``ditto bench report``: results beside the paper's, as Markdown and pictures.
+
+A results file is what ``ditto bench inference --json`` writes: the machine, the
+versions, the command, and one row for every run. A ratio is only ever formed between
+two rows of one file and one network, since seconds of two machines do not compare.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ditto.bench import paper_values as paper
+from ditto.errors import SetupError
+
+MAX_FILE = 50_000_000
+"""Bytes of a results file."""
+REPORT = "report.md"
+ORDER = ("spu", "puma", "mpcformer", "paper", "ditto")
+"""Profiles as they stand in tables and legends; others follow."""
+RINGS = {
+    "32": "our protocols, 32 bits",
+    "64": "our protocols, 64 bits",
+    "spu32": "SPU, 32 bits",
+    "spu64": "SPU, 64 bits",
+    "free": "nothing sent",
+}
+_CHAIN = ("spu", "puma", "paper", "ditto")
+_NONE = "-"
+_DAGGER, _BORROWED = "†", "‡"
+
+_Key = TypeVar("_Key")
+_Name = Annotated[str, Field(min_length=1, max_length=1000)]
+_Count = Annotated[int, Field(ge=1, lt=1 << 63)]
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Duration = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Network(_Shape):
+    """What the parties were linked by, as measured: seconds and bits a second."""
+
+    name: _Name
+    backend: str = ""
+    rtt: _Amount | None = None
+    bandwidth: _Duration | None = None
+
+
+class Cost(_Shape):
+    """Bytes and rounds of all parties together, seconds of the slowest."""
+
+    bytes: _Count
+    rounds: Annotated[int, Field(ge=0, lt=1 << 63)]
+    seconds: _Duration
+
+
+class Part(_Shape):
+    """Steps of one kind in one scope, in one ring."""
+
+    scope: Annotated[str, Field(max_length=1000)]
+    what: _Name
+    ring: _Name
+    bytes: _Amount
+    rounds: _Amount
+    seconds: _Amount
+
+
+class Row(Cost):
+    """One model in one profile on one network."""
+
+    source: str = ""
+    """The file that it is from, as it is called in the report."""
+    model: _Name
+    seq: _Count
+    batch: _Count
+    profile: _Name
+    gelu: _Name
+    network: Network
+    layers: _Count
+    measured_layers: _Count
+    runs: tuple[_Duration, ...] = ()
+    cpu_seconds: tuple[_Amount, ...] = ()
+    peak_rss_mb: _Amount | None = None
+    upload_bytes: _Amount | None = None
+    mean_abs_error: _Amount | None = None
+    mean_abs_value: _Amount | None = None
+    spent: Annotated[dict[str, _Amount], Field(max_length=20)] = {}
+    parts: Annotated[tuple[Part, ...], Field(max_length=100_000)] = ()
+    next_token: Cost | None = None
+    setting_note: Annotated[str, Field(alias="setting", max_length=1000)] = ""
+    input_note: Annotated[str, Field(alias="input", max_length=1000)] = ""
+    """Where a baseline's parties or input are not as ours."""
+
+    @field_validator("network", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @property
+    def called(self) -> str:
+        """The model's name, without the folders before it."""
+        return Path(self.model).name or self.model
+
+    @property
+    def scaled(self) -> bool:
+        """Whether fewer layers ran than the model has."""
+        return self.measured_layers < self.layers
+
+    @property
+    def tokens(self) -> str:
+        """Length, and batch if there is more than one text."""
+        return f"{self.seq}" + (f" x {self.batch}" if self.batch > 1 else "")
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """File and network: seconds compare only within one."""
+        return self.source, self.network.name
+
+    @property
+    def setting(self) -> tuple[str, int, int]:
+        """What is computed."""
+        return self.model, self.seq, self.batch
+
+    @property
+    def series(self) -> tuple[str, str]:
+        """How it is computed."""
+        return self.profile, self.gelu
+
+    @property
+    def method(self) -> str | None:
+        """The paper's method that this one answers to."""
+        return paper.method_of(self.profile, self.gelu)
+
+
+class Results(_Shape):
+    """A results file."""
+
+    versions: dict[str, str]
+    cpu: str
+    cores: _Count
+    command: str
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where the report is."""
+
+    markdown: Path
+    pictures: tuple[Path, ...]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files written."""
+        return self.markdown, *self.pictures
+
+
+def write_report(files: Sequence[Path], folder: Path) -> Report:
+    """Read results and write ``report.md`` and its pictures; needs matplotlib."""
+    from ditto.bench import figures  # says so if matplotlib is missing
+
+    results = read_all(files)
+    given = [row for found in results.values() for row in found.rows]
+    rows = in_order(given)
+    explained = next((r for r in given if r.profile == "ditto" and r.parts), None)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pictures = figures.write_pictures(rows, folder, explained)
+        text = markdown(results, rows, [path.name for path in pictures])
+        (folder / REPORT).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"{folder} cannot be written: {error.strerror}.") from None
+    return Report(folder / REPORT, tuple(pictures))
+
+
+# Reading.
+
+
+def read_all(files: Sequence[Path]) -> dict[str, Results]:
+    """Results by the file's name, or by its path where names are the same."""
+    if not files:
+        raise SetupError("A report needs at least one results file.")
+    if len({path.resolve() for path in files}) < len(files):
+        raise SetupError("A results file is given twice; its rows would count twice.")
+    names = [path.name for path in files]
+    found = {}
+    for path in files:
+        label = path.name if names.count(path.name) == 1 else str(path)
+        results = read_results(path)
+        rows = tuple(r.model_copy(update={"source": label}) for r in results.rows)
+        found[label] = results.model_copy(update={"rows": rows})
+    return found
+
+
+def read_results(path: Path) -> Results:
+    """A results file, checked; errors name the file and what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(text) > MAX_FILE:
+        raise SetupError(f"{path} is larger than {MAX_FILE // 10**6} MB.")
+    try:
+        results = Results.model_validate_json(text)
+    except ValidationError as error:
+        raise SetupError(f"{path} is no results file: {_reason(error)}.") from None
+    for k, row in enumerate(results.rows):
+        if row.scaled or row.measured_layers == row.layers:
+            continue
+        raise SetupError(
+            f"{path} is no results file: rows[{k}].measured_layers is "
+            f"{row.measured_layers}, more than the {row.layers} layers of the model."
+        )
+    return results
+
+
+def _reason(error: ValidationError) -> str:
+    """The first thing that is wrong, by its place in the file."""
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for step in first["loc"]:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+    place = place.removeprefix(".")
+    if first["type"] == "json_invalid":
+        return f"it is not JSON ({first['ctx']['error']})"
+    if first["type"] == "missing":
+        return f"{place} is missing"
+    said = first["msg"][:1].lower() + first["msg"][1:]
+    return f"in {place}, {said}" if place else f"it holds no JSON object ({said})"
+
+
+# Grouping.
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows as tables show them: by file, network, what is computed, then how."""
+    given = list(rows)
+    places = list(dict.fromkeys(row.place for row in given))
+    models = list(dict.fromkeys(row.model for row in given))
+
+    def key(row: Row) -> tuple[int, ...]:
+        what = places.index(row.place), models.index(row.model), row.seq, row.batch
+        return *what, rank(row.profile), row.gelu == "quad"
+
+    return sorted(given, key=key)
+
+
+def rank(profile: str) -> int:
+    """A profile's place in ``ORDER``."""
+    name = profile.lower().split(" ", maxsplit=1)[0]
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], _Key]) -> dict[_Key, list[Row]]:
+    """Rows by key, in order of appearance."""
+    found: dict[_Key, list[Row]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def by_series(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Rows by profile and GeLU, in the order of profiles."""
+    return grouped(sorted(rows, key=lambda r: rank(r.profile)), lambda r: r.series)
+
+
+def base_of(row: Row, rows: Iterable[Row]) -> Row | None:
+    """The ``puma`` to compare with: the same file, network and setting.
+
+    If there are several, the first whose layers were all measured.
+    """
+    key = "puma", row.place, row.setting
+    found = [r for r in rows if (r.profile.lower(), r.place, r.setting) == key]
+    return min(found, key=lambda r: r.scaled, default=None)
+
+
+def varied(rows: Sequence[Row], by: str) -> list[list[Row]]:
+    """Groups of rows that differ in ``seq`` or ``batch`` and in the profile only."""
+    fixed = "batch" if by == "seq" else "seq"
+    groups = []
+    for group in grouped(
+        rows, lambda r: (r.place, r.model, getattr(r, fixed))
+    ).values():
+        kept = [
+            row
+            for same in by_series(group).values()
+            for row in same
+            if len({getattr(r, by) for r in same}) > 1
+        ]
+        groups += [kept] if kept else []
+    return groups
+
+
+def several_sources(rows: Iterable[Row]) -> bool:
+    """Whether a heading must name the file."""
+    return len({row.source for row in rows}) > 1
+
+
+def place_name(row: Row, named: bool) -> str:
+    """Network, and the file if there are several."""
+    return f"{row.network.name}, {row.source}" if named else row.network.name
+
+
+def varied_name(row: Row, by: str, named: bool) -> str:
+    """What stays the same in a group of ``varied``."""
+    if by == "seq":
+        fixed = [] if row.batch == 1 else [f"batch {row.batch}"]
+    else:
+        fixed = [f"{row.seq} tokens"]
+    return ", ".join([row.called, *fixed, place_name(row, named)])
+
+
+def scope_names(scope: str) -> list[str]:
+    """The names of a scope, outermost first, the same for all layers."""
+    names = [name for name in scope.split("/") if name and "->" not in name]
+    return [re.sub(r"\.\d+(?=\.|$)", ".*", name) for name in names] or ["(rest)"]
+
+
+# Writing numbers.
+
+
+def size(count: float) -> str:
+    """MB with one decimal, or GB with two."""
+    if count < 999.95e6:
+        return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e9:.2f} GB"
+
+
+def significant(value: float) -> str:
+    """Three significant digits, never an exponent."""
+    if value <= 0:
+        return "0"
+    rounded = float(f"{value:.2e}")
+    return f"{rounded:.{max(0, 2 - floor(log10(rounded)))}f}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else _NONE
+
+
+def _span(values: Iterable[float], unit: float) -> str:
+    said = [significant(value / unit) for value in sorted(values)]
+    return said[0] if said[0] == said[-1] else f"{said[0]} to {said[-1]}"
+
+
+def _times(ratio: float | None, mark: str = "") -> str:
+    return _NONE if ratio is None else f"{ratio:.2f}x{mark}"
+
+
+def _ratios(row: Row, base: Row | None, part: str | None = None) -> list[str]:
+    """How many times less it sends than the base, how many times faster it is."""
+    if base is None:
+        return [_NONE, _NONE]
+    cost: Cost | None = getattr(row, part) if part else row
+    against: Cost | None = getattr(base, part) if part else base
+    if cost is None or against is None:
+        return [_NONE, _NONE]
+    mark = _DAGGER if row.scaled or base.scaled else ""
+    return [
+        _times(against.bytes / cost.bytes, mark),
+        _times(against.seconds / cost.seconds, mark),
+    ]
+
+
+def _figures(cost: Cost) -> list[str]:
+    return [size(cost.bytes), f"{cost.rounds}", significant(cost.seconds)]
+
+
+# Writing Markdown.
+
+
+def _text(cell: str) -> str:
+    return " ".join(cell.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _table(
+    texts: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str]]
+) -> list[str]:
+    """Texts to the left, numbers to the right."""
+    rule = ["---"] * len(texts) + ["---:"] * len(numbers)
+    lines = [[*texts, *numbers], rule, *rows]
+    return [f"| {' | '.join(_text(cell) for cell in line)} |" for line in lines] + [""]
+
+
+def _name(row: Row) -> list[str]:
+    return [f"{row.profile} {_DAGGER}" if row.scaled else row.profile, row.gelu]
+
+
+def _where(row: Row, named: bool) -> list[str]:
+    return [row.called, row.tokens, place_name(row, named), *_name(row)]
+
+
+_WHERE = ("model", "tokens", "network", "profile", "GeLU")
+
+
+def _notes(rows: Iterable[Row], *, borrowed: str | None = None) -> list[str]:
+    """What the marks of a table mean; ``borrowed`` is a network the paper has not."""
+    kinds = sorted({(r.measured_layers, r.layers) for r in rows if r.scaled})
+    said = ", ".join(f"{measured} of {every}" for measured, every in kinds)
+    lines = [f"{_DAGGER} Measured on {said} layers and scaled to all."] if kinds else []
+    if borrowed is not None:
+        name = _text(borrowed)
+        lines += [f"{_BORROWED} In the paper's LAN: it has no network {name}."]
+    return [line for note in lines for line in (note, "")]
+
+
+def markdown(
+    results: dict[str, Results], rows: Sequence[Row], pictures: Sequence[str]
+) -> str:
+    """The report's text; ``pictures`` are the names of those that were made."""
+
+    def picture(name: str, said: str) -> list[str]:
+        return [f"![{said}]({name})", ""] if name in pictures else []
+
+    scatter = picture("scatter.png", "Bytes sent against seconds")
+    lengths = picture("lengths.png", "Seconds and bytes by length")
+    batches = picture("batches.png", "Seconds and bytes by batch")
+    breakdown = picture("breakdown.png", "Seconds by scope and kind of step")
+    sections = [
+        ("Where it was measured", _machines(results, rows)),
+        ("Every run", scatter + _headline(rows)),
+        ("Varying length", lengths + _varying(rows, "seq")),
+        ("Varying batch", batches + _varying(rows, "batch")),
+        ("Networks side by side", _networks(rows)),
+        ("Ablation", _ablation(rows)),
+        ("By ring and by function", breakdown + _breakdown(rows)),
+        ("Where the time goes", _spent(rows)),
+        ("Memory, uploads and errors", _others(rows)),
+    ]
+    lines = [
+        "# Measured, and beside it the paper",
+        "",
+        "Bytes and rounds are of all parties together. Seconds are the median of "
+        "the runs. A ratio is `puma` divided by the row: how many times less it sends, "
+        "how many times faster it is. Ratios are formed within one file and one "
+        "network only. GB are 10^9 bytes.",
+        "",
+    ]
+    for title, found in sections:
+        lines += [f"## {title}", "", *found] if found else []
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _machines(results: dict[str, Results], rows: Sequence[Row]) -> list[str]:
+    machines = []
+    for label, found in results.items():
+        versions = ", ".join(f"{name} {v}" for name, v in found.versions.items())
+        machines.append([label, found.cpu, versions, str(found.cores)])
+    networks = []
+    for same in grouped(rows, lambda r: (r.place, r.network.backend)).values():
+        trips = [r.network.rtt for r in same if r.network.rtt is not None]
+        rates = [r.network.bandwidth for r in same if r.network.bandwidth is not None]
+        trip = f"{_span(trips, 1e-3)} ms" if trips else _NONE
+        rate = f"{_span(rates, 1e9)} Gbit/s" if rates else _NONE
+        backend = same[0].network.backend or _NONE
+        networks.append([*same[0].place, backend, trip, rate])
+    commands = [
+        f"    {' '.join(f'{found.command}  # {label}'.split())}"
+        for label, found in results.items()
+    ]
+    measured = ["round trip", "bandwidth"]
+    return [
+        *_table(["file", "CPU", "versions"], ["cores"], machines),
+        "Networks as measured:",
+        "",
+        *_table(["file", "network", "made by"], measured, networks),
+        paper.SETUP,
+        "",
+        "Commands:",
+        "",
+        *commands,
+        "",
+    ]
+
+
+def _theirs(row: Row) -> tuple[list[str], bool]:
+    """The paper's figures for a row; whether any is of another network."""
+    network, other = paper.network_of(row.network.name)
+    found = paper.compared(row.called, row.method, row.seq, row.batch, network)
+    mark = f" {_BORROWED}" if other else ""
+    sent = _NONE if found.gigabytes is None else f"{found.gigabytes:.2f} GB"
+    seconds = _NONE if found.seconds is None else f"{found.seconds:.2f}{mark}"
+    ratios = [_times(found.less), _times(found.faster, mark)]
+    return [sent, seconds, *ratios], other and found.seconds is not None
+
+
+def _headline(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    named = several_sources(rows)
+    ours = ["sent", "rounds", "seconds", "less sent", "faster"]
+    theirs = [f"the paper: {n}" for n in ("sent", "seconds", "less sent", "faster")]
+    for group in grouped(rows, lambda r: r.place).values():
+        cells, further = [], []
+        borrowed = None
+        for row in group:
+            base, what = base_of(row, group), [row.called, row.tokens, *_name(row)]
+            beside, other = _theirs(row)
+            borrowed = row.network.name if other else borrowed
+            cells.append([*what, *_figures(row), *_ratios(row, base), *beside])
+            if row.next_token:
+                ratios = _ratios(row, base, "next_token")
+                further.append([*what, *_figures(row.next_token), *ratios])
+        texts = ["model", "tokens", "profile", "GeLU"]
+        lines += [f"### {_text(place_name(group[0], named))}", ""]
+        lines += _table(texts, ours + theirs, cells)
+        lines += _notes(group, borrowed=borrowed)
+        lines += _unlike(group)
+        if further:
+            said = "GPT-2's rows are of the first token. Each further one, which the "
+            lines += [
+                f"{said}paper does not report:",
+                "",
+                *_table(texts, ours, further),
+            ]
+            lines += _notes(row for row in group if row.next_token)
+    return [
+        *lines,
+        f"The paper's figures: {paper.LENGTHS} and {paper.BATCHES}; seconds in its "
+        f"WAN: {paper.NETWORKS}. Its Ditto stands beside `paper` and `ditto` with "
+        "Quad, its Baseline beside `spu`, its MPCFormer beside MPCFormer with Quad.",
+        "",
+        paper.CLAIMS,
+        "",
+    ]
+
+
+def _unlike(rows: Sequence[Row]) -> list[str]:
+    """What a baseline does otherwise, in its own words."""
+    found = {
+        row.profile: [note for note in (row.setting_note, row.input_note) if note]
+        for row in rows
+    }
+    lines = [f"{name}: {'; '.join(said)}." for name, said in found.items() if said]
+    return [line for said in lines for line in (_text(said), "")]
+
+
+def _varying(rows: Sequence[Row], by: str) -> list[str]:
+    """One table for each place and model, in the paper's form."""
+    lines = []
+    named = several_sources(rows)
+    for group in varied(rows, by):
+        first = group[0]
+        values = sorted({getattr(row, by) for row in group})
+        cells = []
+        for (profile, gelu), same in by_series(group).items():
+            at = {getattr(row, by): row for row in reversed(same)}
+            found = [cell for v in values for cell in _beside_puma(at.get(v), rows)]
+            cells.append([profile, gelu, *found])
+        network, other = paper.network_of(first.network.name)
+        borrowed = None
+        for method in paper.METHODS:
+            found = []
+            for value in values:
+                seq, batch = (value, first.batch) if by == "seq" else (first.seq, value)
+                beside = paper.compared(first.called, method, seq, batch, network)
+                found += _beside_their_puma(beside, method, other)
+            if set(found) != {_NONE}:
+                cells.append([f"the paper's {method}", _NONE, *found])
+                borrowed = first.network.name if other else None
+        heads = [f"{v} tokens" if by == "seq" else f"batch {v}" for v in values]
+        heads = [f"{head}: {what}" for head in heads for what in ("sent", "seconds")]
+        lines += [f"### {_text(varied_name(first, by, named))}", ""]
+        lines += _table(["profile", "GeLU"], heads, cells)
+        lines += _notes(group, borrowed=borrowed)
+    if not lines:
+        return []
+    table = paper.LENGTHS if by == "seq" else paper.BATCHES
+    said = "In brackets: how many times less than `puma`, or than the paper's PUMA."
+    return [*lines, f"{said} The paper's figures: {table}.", ""]
+
+
+def _beside_puma(row: Row | None, rows: Sequence[Row]) -> list[str]:
+    """Bytes and seconds, each with its ratio."""
+    if row is None:
+        return [_NONE, _NONE]
+    base = base_of(row, rows)
+    mark = f" {_DAGGER}" if row.scaled else ""
+    said = [f"{text}{mark}" for text in (size(row.bytes), significant(row.seconds))]
+    if base is None or base is row:
+        return said
+    return [f"{a} ({b})" for a, b in zip(said, _ratios(row, base), strict=True)]
+
+
+def _beside_their_puma(
+    found: paper.Compared, method: str, other: bool = False
+) -> list[str]:
+    """The paper's GB and seconds, each with its ratio."""
+    mark = f" {_BORROWED}" if other else ""
+    cells = []
+    for value, ratio, unit in (
+        (found.gigabytes, found.less, " GB"),
+        (found.seconds, found.faster, mark),
+    ):
+        against = "" if method == paper.PUMA else f" ({_times(ratio)})"
+        cells.append(_NONE if value is None else f"{value:.2f}{unit}{against}")
+    return cells
+
+
+def _networks(rows: Sequence[Row]) -> list[str]:
+    groups = [
+        group
+        for group in grouped(rows, lambda r: r.setting).values()
+        if len({row.network.name for row in group}) > 1
+    ]
+    used = [row for group in groups for row in group]
+    if not used:
+        return []
+    named = several_sources(used)
+    columns = {row.place: f"{place_name(row, named)}: seconds" for row in used}
+    cells = []
+    for group in groups:
+        model, seq, batch = group[0].called, group[0].seq, group[0].batch
+        what = [model, group[0].tokens]
+        for (profile, gelu), same in by_series(group).items():
+            at = {row.place: row for row in reversed(same)}
+            found = [_beside_puma(at.get(place), group)[1] for place in columns]
+            cells.append([*what, profile, gelu, *found])
+        for method in paper.METHODS:
+            found = []
+            for _, network in columns:
+                where = model, method, seq, batch, network.lower()
+                beside = paper.compared(*where, table=paper.NETWORKS)
+                found.append(_beside_their_puma(beside, method)[1])
+            if set(found) != {_NONE}:
+                cells.append([*what, f"the paper's {method}", _NONE, *found])
+    texts = ["model", "tokens", "profile", "GeLU"]
+    return [
+        *_table(texts, list(columns.values()), cells),
+        *_notes(used),
+        "In brackets: how many times faster than `puma` in the same file and network. "
+        f"The paper's figures: {paper.NETWORKS}; its LAN seconds of GPT2-base differ "
+        "there from those of its table 2.",
+        "",
+    ]
+
+
+def _ablation(rows: Sequence[Row]) -> list[str]:
+    """The longest chains. One has one GeLU; ``spu`` and ``puma`` keep their own."""
+    chains = []
+    for group in grouped(rows, lambda r: (r.place, r.setting)).values():
+        for gelu in dict.fromkeys(r.gelu for r in group if r.profile in _CHAIN[2:]):
+            chains.append([row for row in group if _in_chain(row, gelu)])
+    most = max((len(chain) for chain in chains), default=0)
+    chains = [chain for chain in chains if len(chain) == most > 1]
+    cells, named = [], several_sources(rows)
+    borrowed = None
+    for k, chain in enumerate(chains):
+        first = chain[0]
+        for before, row in zip([None, *chain], chain, strict=False):
+            found = [size(row.bytes), significant(row.seconds)]
+            ratios = _ratios(row, before) + _ratios(row, before and first)
+            cells.append([*_where(row, named), *found, *ratios])
+        if chains[k + 1 :] and chains[k + 1][0] is first:
+            continue  # the same setting with another GeLU follows
+        beside, other = _their_ablation(first, named)
+        cells += beside
+        borrowed = first.network.name if other else borrowed
+    if not cells:
+        return []
+    numbers = ["sent", "seconds", "less sent than above", "faster than above"]
+    numbers += ["less sent than first", "faster than first"]
+    return [
+        *_table(_WHERE, numbers, cells),
+        *_notes((row for chain in chains for row in chain), borrowed=borrowed),
+        f"The paper's speedups of Ditto: {paper.ABLATION}, where w/o {{a}} is without "
+        f"Quad; its other figures: {paper.LENGTHS}.",
+        "",
+    ]
+
+
+def _in_chain(row: Row, gelu: str) -> bool:
+    return row.profile in _CHAIN[:2] or (row.profile in _CHAIN and row.gelu == gelu)
+
+
+def _their_ablation(row: Row, named: bool) -> tuple[list[list[str]], bool]:
+    """The paper's chain from a row's method on; whether it is of another network."""
+    network, other = paper.network_of(row.network.name)
+    mark = f" {_BORROWED}" if other else ""
+    chain = [paper.BASELINE, paper.PUMA, paper.DITTO_WITHOUT_QUAD, paper.DITTO]
+    if row.method not in chain[:2]:
+        return [], False
+    cells = []
+    for method in chain[chain.index(row.method) :]:
+        what = method, row.seq, row.batch, network
+        found = paper.compared(row.called, *what)
+        less, faster = found.less, found.faster
+        if row.method == paper.BASELINE:
+            base = paper.compared(row.called, row.method, *what[1:])
+            less = base.less and less and less / base.less
+            faster = paper.speedup(row.called, *what)
+        if found.empty and faster is None:
+            continue
+        said = [
+            _NONE if found.gigabytes is None else f"{found.gigabytes:.2f} GB",
+            _NONE if found.seconds is None else f"{found.seconds:.2f}{mark}",
+        ]
+        ratios = [_NONE, _NONE, _times(less), _times(faster, mark)]
+        if method == row.method:
+            ratios = [_NONE] * 4
+        where = [row.called, row.tokens, place_name(row, named)]
+        cells.append([*where, f"the paper's {method}", _NONE, *said, *ratios])
+    return cells, other and bool(cells)
+
+
+def _breakdown(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    named = several_sources(rows)
+    ways: tuple[tuple[str, Callable[[Part], str]], ...] = (
+        ("ring", lambda part: RINGS.get(part.ring, part.ring)),
+        ("function", lambda part: part.what),
+        ("scope", lambda part: scope_names(part.scope)[-1]),
+    )
+    having = [row for row in rows if row.parts]
+    for group in grouped(having, lambda r: (r.place, r.setting)).values():
+        first = group[0]
+        where = f"{first.called}, {first.tokens} tokens, {place_name(first, named)}"
+        lines += [f"### {_text(where)}", ""]
+        for heading, key in ways:
+            cells = [line for row in group for line in _sums(row, key)]
+            numbers = ["sent", "of all", "rounds", "seconds", "of all"]
+            lines += _table(["profile", "GeLU", heading], numbers, cells)
+        lines += _notes(group)
+    return lines
+
+
+def _sums(row: Row, key: Callable[[Part], str]) -> list[list[str]]:
+    """Bytes, rounds and seconds by key, the slowest first."""
+    found: dict[str, list[Part]] = {}
+    for part in row.parts:
+        found.setdefault(key(part), []).append(part)
+    all_sent = sum(part.bytes for part in row.parts)
+    all_seconds = sum(part.seconds for part in row.parts)
+    cells = []
+    for name, parts in sorted(
+        found.items(), key=lambda i: -sum(p.seconds for p in i[1])
+    ):
+        sent, seconds = sum(p.bytes for p in parts), sum(p.seconds for p in parts)
+        rounds = f"{sum(p.rounds for p in parts):.0f}"
+        figures = [size(sent), _share(sent, all_sent), rounds, significant(seconds)]
+        cells.append([*_name(row), name, *figures, _share(seconds, all_seconds)])
+    return cells
+
+
+def _spent(rows: Sequence[Row]) -> list[str]:
+    having = [row for row in rows if row.spent]
+    kinds = list(dict.fromkeys(kind for row in having for kind in row.spent))
+    cells, named = [], several_sources(rows)
+    for row in having:
+        whole = sum(row.spent.values())
+        found = [
+            f"{significant(row.spent[kind])} ({_share(row.spent[kind], whole)})"
+            if kind in row.spent
+            else _NONE
+            for kind in kinds
+        ]
+        both = [significant(whole), significant(row.seconds)]
+        cells.append([*_where(row, named), *found, *both])
+    if not cells:
+        return []
+    return [
+        *_table(_WHERE, [*kinds, "together", "median of the runs"], cells),
+        *_notes(having),
+        "Seconds of the slowest party, in one run.",
+        "",
+    ]
+
+
+def _others(rows: Sequence[Row]) -> list[str]:
+    named = several_sources(rows)
+    cells = []
+    for row in rows:
+        found = [
+            f"{_span(row.runs, 1)} in {len(row.runs)}" if row.runs else None,
+            significant(sum(row.cpu_seconds)) if row.cpu_seconds else None,
+            row.peak_rss_mb and f"{row.peak_rss_mb:.0f} MB",
+            row.upload_bytes and f"{row.upload_bytes / 1e6:.3f} MB",
+            None if row.mean_abs_error is None else f"{row.mean_abs_error:.2g}",
+            None if row.mean_abs_value is None else f"{row.mean_abs_value:.2g}",
+        ]
+        if any(found):
+            cells.append([*_where(row, named), *(str(f or _NONE) for f in found)])
+    if not cells:
+        return []
+    numbers = ["seconds of the runs", "CPU seconds", "peak of a party"]
+    numbers += ["client sends", "mean error", "mean size"]
+    return [
+        *_table(_WHERE, numbers, cells),
+        *_notes(rows),
+        "CPU seconds are of all parties together. The error is the mean absolute "
+        "difference to the same model in float, the size the mean absolute answer.",
+        "",
+    ]

@@ -1,0 +1,134 @@
+"""coarsen: a softmax subtracts a number near its maximum, not the maximum.
+
+What follows from exp(x - m) does not depend on m if every use of it is a quotient of
+two sums of it: then any m near the maximum serves, and a coarse one is far cheaper.
+Such uses are found by degree: exp has degree 1, what is scaled by something else and
+what is summed up over the row keeps it, and a quotient of two such has degree 0.
+"""
+
+from ditto.compiler.calibrate import Range
+from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.operations import MOVES
+from ditto.compiler.passes.recognise import less_its_maximum
+from ditto.protocols.maximum import MOST_LEVELS
+
+_FINE, _COARSE = 0.5, 2.0
+"""Steps of the grid: fine if few levels do, else up to coarse."""
+_FEW_LEVELS = 64
+
+
+def coarsen(
+    graph: Graph, known: list[Range], secret: list[bool], margins: list[float]
+) -> Graph:
+    """Replace the maximum of every softmax whose range has few enough levels."""
+    found: dict[int, dict[str, float]] = {}
+    for i, node in enumerate(graph.nodes):
+        last = len(graph.nodes[node.inputs[0]].shape) - 1 if node.inputs else -1
+        if node.op != "reduce_max" or not secret[i] or node.dtype != "float32":
+            continue
+        if tuple(node.params["axes"]) == (last,) and _only_in_softmax(graph, i):
+            grid = _grid(known[node.inputs[0]], margins[node.inputs[0]])
+            if grid is not None:
+                found[i] = grid
+
+    def rule(
+        builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
+    ) -> int | None:
+        if i not in found:
+            return None
+        node = old.nodes[i]
+        axes = tuple(node.params["axes"])
+        params = {"axes": axes, **found[i]}
+        return builder.emit_encoded("coarse_max", inputs, params, node.scope)
+
+    return rewrite(graph, rule)
+
+
+def _grid(seen: Range, margin: float) -> dict[str, float] | None:
+    """The range with its margin, and the largest step that is fine enough."""
+    middle, reach = (seen.high + seen.low) / 2, (seen.high - seen.low) / 2
+    reach = max(reach * margin, 1.0)
+    step = _FINE
+    while 2 * reach / step + 4 > _FEW_LEVELS and step < _COARSE:
+        if step >= 1.0 and 2 * reach / step + 4 <= MOST_LEVELS:
+            break
+        step *= 2
+    if 2 * reach / step + 4 > MOST_LEVELS:
+        return None
+    return {"low": middle - reach, "high": middle + reach, "step": step}
+
+
+def _only_in_softmax(graph: Graph, top: int) -> bool:
+    """Whether a maximum is only subtracted, and the exp of that has degree 0."""
+    users = graph.users()
+    pending, differences = [top], set()
+    while pending:
+        i = pending.pop()
+        if i in graph.outputs:
+            return False
+        for u in users[i]:
+            if graph.nodes[u].op in MOVES:
+                pending.append(u)
+            elif less_its_maximum(graph, u):
+                differences.add(u)
+            else:
+                return False
+    return bool(differences) and all(
+        _exp_is_quotient(graph, users, d) for d in differences
+    )
+
+
+def _exp_is_quotient(graph: Graph, users: list[list[int]], start: int) -> bool:
+    """Whether x - m is used by exp alone, and exp only in quotients of degree 0."""
+    pending, raised = [start], []
+    while pending:
+        i = pending.pop()
+        if i in graph.outputs:
+            return False
+        for u in users[i]:
+            if graph.nodes[u].op == "select_n" and graph.nodes[u].inputs[0] != i:
+                pending.append(u)
+            elif graph.nodes[u].op in ("exp", "exp_negative"):
+                raised.append(u)
+            else:
+                return False
+    rows = graph.nodes[start].shape
+    degree = dict.fromkeys(raised, 1)
+    for i in range(min(raised, default=len(graph.nodes)), len(graph.nodes)):
+        node = graph.nodes[i]
+        mine = [u for u in node.inputs if degree.get(u)]
+        if i in degree or not mine:
+            continue
+        if _is_quotient(graph, i, degree):
+            degree[i] = 0
+        elif _keeps_degree(graph, i, mine, rows):
+            degree[i] = 1
+        else:
+            return False
+    return bool(raised) and not any(degree.get(i) for i in graph.outputs)
+
+
+def _is_quotient(graph: Graph, i: int, degree: dict[int, int]) -> bool:
+    node = graph.nodes[i]
+    return node.op == "div" and all(degree.get(u) == 1 for u in node.inputs)
+
+
+def _keeps_degree(graph: Graph, i: int, mine: list[int], rows: tuple[int, ...]) -> bool:
+    """Whether a node scales its row by what does not depend on m, or sums it up."""
+    node = graph.nodes[i]
+    source = graph.nodes[mine[0]]
+    match node.op:
+        case "mul":
+            return len(mine) == 1 and source.shape == node.shape
+        case "select_n":
+            others = [u for u in node.inputs[1:] if u not in mine]
+            return all(graph.uniform(u) == 0.0 for u in others)
+        case "reduce_sum":
+            last = len(source.shape) - 1
+            return source.shape == rows and tuple(node.params["axes"]) == (last,)
+        case "broadcast_in_dim":
+            axes = tuple(node.params["broadcast_dimensions"])
+            return axes == tuple(range(len(source.shape)))
+        case "reshape" | "expand_dims":
+            return node.shape == (*source.shape, 1)
+    return False
