@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from ditto.bench.network import (
     Hosts,
     Network,
     find_network,
+    find_tool,
     open_hosts,
     remove_leftovers,
 )
@@ -31,7 +31,7 @@ NEAR = Network(rtt=1e-3, bandwidth=1e9, name="near")
 
 
 def ip_netns(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [shutil.which("ip") or "ip", "netns", *arguments]
+    command = [find_tool("ip") or "ip", "netns", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -45,7 +45,7 @@ def namespaces() -> list[str]:
 def _namespaces_allowed() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may make network namespaces")
-    if shutil.which("ip") is None or shutil.which("tc") is None:
+    if find_tool("ip") is None or find_tool("tc") is None:
         pytest.skip("iproute2 is not installed")
     name = f"ditto-{os.getpid()}-try"
     if ip_netns("add", name).returncode:

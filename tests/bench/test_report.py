@@ -10,7 +10,9 @@ import pytest
 
 from ditto.bench import paper_values as paper
 from ditto.bench import report as report_module
-from ditto.bench.report import Report, read_results, write_report
+from ditto.bench import results as results_module
+from ditto.bench.report import Report, write_report
+from ditto.bench.results import read_results
 from ditto.errors import SetupError
 
 NETWORKS = {
@@ -452,7 +454,7 @@ def test_files_that_cannot_be_read(
         report_module.read_all([path, tmp_path / "." / path.name])
     with pytest.raises(SetupError, match="at least one"):
         report_module.read_all([])
-    monkeypatch.setattr(report_module, "MAX_FILE", 100)
+    monkeypatch.setattr(results_module, "MAX_FILE", 100)
     with pytest.raises(SetupError, match=r"results\.json is larger than"):
         read_results(path)
 

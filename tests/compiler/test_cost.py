@@ -11,8 +11,10 @@ import ditto
 from ditto.bench.layer import LayerShape, encoder_layer, exact_gelu, tokens, weights
 from ditto.bench.spu_cost import measure
 from ditto.compiler.cost import predict
+from ditto.compiler.estimate import ROUND, suited
 from ditto.compiler.explain import by_scope, lines
 from ditto.compiler.spu_cost import table
+from ditto.compiler.verify import verify
 from ditto.errors import SetupError
 
 SHAPE = LayerShape(tokens=16, width=32, heads=4, inner=64)
@@ -88,11 +90,31 @@ def test_explain_tells_what_it_cannot_price() -> None:
     assert "no row in the cost table" in plan.explain()
 
 
+def test_a_plan_is_suited_to_a_network() -> None:
+    """Few rounds where they are long, few bytes where they are not."""
+    plan, arguments = layer_plan("ditto")
+    far = suited(plan, ditto.Network(rtt=0.1, bandwidth=1e9))
+    thin = suited(plan, ditto.Network(rtt=0.0, bandwidth=1e3))
+    verify(far)
+    verify(thin)
+
+    def totals(chosen: ditto.Plan) -> tuple[float, float]:
+        costs = predict(chosen)
+        return sum(c.bytes for c in costs), sum(c.rounds for c in costs)
+
+    assert totals(far)[1] < totals(plan)[1] <= totals(thin)[1]
+    assert totals(thin)[0] <= totals(plan)[0] < totals(far)[0]
+    assert {s.params["rounds"] for s in far.steps if "rounds" in s.params} == {1}
+    shown = ditto.run_local(far, arguments)
+    expected = encoder_layer(SHAPE, exact_gelu)(*arguments)
+    assert np.abs(shown.result - expected).mean() < 0.01
+
+
 def test_estimates_grow_with_latency_and_shrink_with_bandwidth() -> None:
     plan, _ = layer_plan("ditto")
     lan, wan = plan.estimate(ditto.LAN), plan.estimate(ditto.WAN)
     assert lan.rounds == wan.rounds
-    assert wan.waiting == pytest.approx(wan.rounds * 0.02)
+    assert wan.waiting == pytest.approx(wan.rounds * (0.02 + ROUND))
     assert wan.sending == pytest.approx(8 * wan.bytes / 3 / 400e6)
     assert lan.seconds < wan.seconds
     with pytest.raises(SetupError, match="such as 40ms"):

@@ -78,10 +78,11 @@ class Recorder(Party):
     def __init__(self, party: Party) -> None:
         self.__dict__ = party.__dict__
         self.view: list[tuple[str, int, Words]] = []
+        self.roles: list[int] = []
 
     def _role(self, rotation: int) -> Role:
         role = super()._role(rotation)
-        self.role = role.rank
+        self.roles.append(int(role.rank))
         return Role(
             role.rank,
             _Noted(role.next, "next", self.view),
@@ -123,7 +124,7 @@ class _Noted(Masks):
 def record_view(
     session: Session, parameters: Json, arrays: Arrays
 ) -> tuple[Json, Arrays]:
-    """One run; returns every number this party saw, and which role it played."""
+    """One run; returns every number this party saw, and which roles it played."""
     row = ROWS[parameters["key"]]
     recorder = Recorder(session.party)
     given = row_operands(row, arrays)
@@ -143,8 +144,7 @@ def record_view(
     row.run(recorder, *given)
     names = [(name, width) for name, width, _ in recorder.view]
     values = {str(i): np.asarray(v) for i, (*_, v) in enumerate(recorder.view)}
-    role = recorder.role if hasattr(recorder, "role") else session.party.rank
-    return {"role": int(role), "view": names}, values
+    return {"roles": recorder.roles, "view": names}, values
 
 
 def replay_a_step(

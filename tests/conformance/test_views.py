@@ -17,6 +17,7 @@ from .parties import record_view
 from .statistics import View, leaks
 
 RUNS = 9  # roles rotate with the step: each party plays each role three times
+Who = tuple[int, tuple[int, ...]]
 ROWS = [
     pytest.param(row, id=row.key)
     for row in PROTOCOLS
@@ -24,10 +25,10 @@ ROWS = [
 ]
 
 
-def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[tuple[int, int], View]:
-    """The views of (party, role), over several runs on constant tensors."""
-    gathered: dict[tuple[int, int], dict] = defaultdict(lambda: defaultdict(list))
-    widths: dict[str, int] = {}
+def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[Who, View]:
+    """The views of (party, its roles), over several runs on constant tensors."""
+    gathered: dict[Who, dict] = defaultdict(lambda: defaultdict(list))
+    widths: dict[tuple[Who, str], int] = {}
     for _ in range(RUNS):
         plain = [
             np.full(shape, x)
@@ -36,11 +37,15 @@ def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[tuple[int, int]
         arrays = row_arrays(row, plain)
         replies = trio.call(record_view, {"key": row.key}, arrays)
         for rank, (seen, values) in enumerate(replies):
+            who = (rank, tuple(seen["roles"]))
             for i, (name, width) in enumerate(seen["view"]):
-                gathered[rank, seen["role"]][name].append(values[str(i)])
-                widths[name] = width
+                gathered[who][name].append(values[str(i)])
+                widths[who, name] = width
     return {
-        who: {name: (widths[name], np.concatenate(v)) for name, v in fields.items()}
+        who: {
+            name: (widths[who, name], np.concatenate(found))
+            for name, found in fields.items()
+        }
         for who, fields in gathered.items()
     }
 
@@ -52,7 +57,7 @@ def test_views_reveal_nothing(trio: Trio, row: Protocol) -> None:
     other = views(trio, row, [high] * len(row.operands))
     assert seen.keys() == other.keys()
     for who in seen:
-        assert leaks(seen[who], other[who]) == [], f"party and role {who}"
+        assert leaks(seen[who], other[who]) == [], f"party and roles {who}"
 
 
 def _leaky(party: Party, x: Shared) -> Shared:

@@ -14,13 +14,15 @@ from typing import Any
 from ditto.bench import paper_values as paper
 from ditto.bench.report import (
     RINGS,
+    significant,
+)
+from ditto.bench.results import (
     Row,
     by_series,
     grouped,
     place_name,
     scope_names,
     several_sources,
-    significant,
     varied,
     varied_name,
 )

@@ -181,7 +181,13 @@ def _measure(
     hosts: Hosts,
     progress: Progress,
 ) -> Json:
-    plans = Plans(model, with_gelu(profile, setting.gelu), samples, rows=_ROWS)
+    plans = Plans(
+        model,
+        with_gelu(profile, setting.gelu),
+        samples,
+        rows=_ROWS,
+        network=hosts.network if hosts.network.shaped else None,
+    )
     length = setting.seq or LENGTHS.get(model.family, 128)
     rows = [samples.row(1000 + k, length) for k in range(setting.batch)]
     asked = pad_batch(rows, length, samples.pad_id)
@@ -270,15 +276,16 @@ def _where_time_goes(plan: Plan, run: Run, spent: list[Json]) -> Json:
     """Of the slowest party; and the steps of every scope, by kind."""
     slowest = max(spent, key=lambda s: s["seconds"])
     waiting, copies = slowest["waiting"], slowest["copies"]
-    steps = sum(step.seconds for step in run.steps)
-    between = max(slowest["seconds"] - steps, 0.0)
+    between = max(slowest["seconds"] - slowest["inside"], 0.0)
+    # a step's seconds are of its slowest party: together they are more than the run's
+    real = slowest["seconds"] / max(sum(step.seconds for step in run.steps), 1e-9)
     parts: dict[tuple[str, str, str], list[float]] = {}
     for step, cost in zip(plan.steps, run.steps, strict=True):
         what = describe(plan, step)
         held = parts.setdefault(
             (step.scope, what, _ring(plan, cost.op, step)), [0, 0, 0]
         )
-        for k, value in enumerate((cost.bytes, cost.rounds, cost.seconds)):
+        for k, value in enumerate((cost.bytes, cost.rounds, cost.seconds * real)):
             held[k] += value
     return {
         "spent": {

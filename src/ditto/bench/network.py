@@ -192,7 +192,7 @@ def _check_rights() -> None:
     if os.geteuid() != 0:
         raise SetupError("Only root may make network namespaces.")
     for command in ("ip", "tc"):
-        if shutil.which(command) is None:
+        if find_tool(command) is None:
             raise SetupError(f"There is no command {command!r}; install iproute2.")
 
 
@@ -242,7 +242,7 @@ def _namespaced(
 
 
 def _inside(namespace: str) -> Prefix:
-    return ["ip", "netns", "exec", namespace]
+    return [find_tool("ip") or "ip", "netns", "exec", namespace]
 
 
 def _make_namespaces(opened: ExitStack) -> list[str]:
@@ -331,10 +331,20 @@ def _read_line(process: "subprocess.Popen[str]") -> str:
     return line
 
 
+def find_tool(name: str) -> str | None:
+    """A program of the system's, also where ordinary users do not look."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    return shutil.which(name, path=path)
+
+
 def _run(*command: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603  (likewise)
-            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+            [find_tool(command[0]) or command[0], *command[1:]],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise SetupError(f"{command!r} took more than {_PATIENCE:.0f} s.") from None

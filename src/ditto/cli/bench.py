@@ -286,7 +286,7 @@ def inference(
 
 
 def _rows_in(json_file: Path | None) -> list[dict[str, Any]]:
-    from ditto.bench.report import read_results
+    from ditto.bench.results import read_results
 
     if json_file is None or not json_file.exists():
         return []

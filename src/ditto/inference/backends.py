@@ -31,7 +31,7 @@ OnPart = Callable[[str, int, int], None]
 OnStage = Callable[[str], None]
 """Told what is being prepared."""
 
-_SPENT = ("seconds", "cpu", "waiting", "copies")
+_SPENT = ("seconds", "cpu", "waiting", "copies", "inside")
 _CHUNK = 1 << 23
 """Elements of weights that are shared in one message."""
 

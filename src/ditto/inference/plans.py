@@ -15,6 +15,7 @@ import numpy as np
 from ditto.client.tokens import Batch, pad_batch
 from ditto.compiler import Plan, Profile
 from ditto.compiler import compile as compile_plan
+from ditto.compiler.estimate import Network, suited
 from ditto.inference.jobs import Job, function_of
 from ditto.inference.samples import Samples
 from ditto.models import Model, gpt2
@@ -26,13 +27,19 @@ POSITIONS = 4
 
 
 class Plans:
-    """Makes plans, each once."""
+    """Makes plans, each once, and if a network is named, such that they suit it."""
 
     def __init__(
-        self, model: Model, profile: Profile, samples: Samples, rows: int | None = None
+        self,
+        model: Model,
+        profile: Profile,
+        samples: Samples,
+        rows: int | None = None,
+        network: Network | None = None,
     ) -> None:
         self.model = model
         self.profile = profile
+        self._network = network
         self._source = samples
         self._rows = rows or min(max(ROWS, samples.count), MAX_ROWS)
         self._made: dict[Job, Plan] = {}
@@ -44,7 +51,7 @@ class Plans:
             if job.kind == "go on":
                 first = self._beginning(job)
             samples = self.samples(job)
-            self._made[job] = compile_plan(
+            made = compile_plan(
                 function_of(self.model, job),
                 samples[0],
                 profile=self.profile,
@@ -55,6 +62,9 @@ class Plans:
                 keep=job.keep,
                 like=first,
             )
+            if self._network is not None and self.profile.rounds == "mixed":
+                made = suited(made, self._network)
+            self._made[job] = made
         return self._made[job]
 
     def _beginning(self, job: Job) -> Plan:

@@ -107,7 +107,8 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     if name is not None and state:
         kept.states[name] = state
     costs = [[s.bytes, s.rounds, s.seconds] for s in spent]
-    return {"steps": costs, **watch.read()}, results
+    inside = sum(s.seconds for s in spent)
+    return {"steps": costs, "inside": inside, **watch.read()}, results
 
 
 class Stopwatch:
