@@ -102,9 +102,8 @@ def test_a_plan_is_suited_to_a_network() -> None:
         costs = predict(chosen)
         return sum(c.bytes for c in costs), sum(c.rounds for c in costs)
 
-    assert totals(far)[1] < totals(plan)[1] <= totals(thin)[1]
-    assert totals(thin)[0] <= totals(plan)[0] < totals(far)[0]
-    assert {s.params["rounds"] for s in far.steps if "rounds" in s.params} == {1}
+    assert totals(far)[1] <= totals(plan)[1] < totals(thin)[1]
+    assert totals(thin)[0] < min(totals(plan)[0], totals(far)[0])
     shown = ditto.run_local(far, arguments)
     expected = encoder_layer(SHAPE, exact_gelu)(*arguments)
     assert np.abs(shown.result - expected).mean() < 0.01

@@ -13,7 +13,7 @@ import numpy as np
 
 from ditto.compiler.execute import execute, keep_weights, prepare
 from ditto.compiler.local import held_input
-from ditto.compiler.plan import Input, Plan
+from ditto.compiler.plan import TALKING, Input, Plan
 from ditto.engine import LinkedSession, Region, Runtimes, Session
 from ditto.engine.frames import Arrays, Json
 from ditto.errors import MessageError
@@ -139,7 +139,8 @@ def _runtimes(session: Session, plan: Plan, *, bare: bool) -> Runtimes | None:
         return None
     if not bare or not isinstance(session, LinkedSession):
         return session.runtimes
-    found = session.holdings.setdefault("bare", None) or session.bare_runtimes()
+    session.runtimes.keep([])  # weights are inside once
+    found = session.holdings.get("bare") or session.bare_runtimes()
     session.holdings["bare"] = found
     return found
 
@@ -202,12 +203,13 @@ def grown(shared: Shared, given: Input, kind: FxpType) -> Shared:
 
 
 def _reporter(session: Session, plan: Plan) -> Any:
-    """Reports each part of the model as it is reached."""
+    """Reports each part of the model as it is reached, by the steps that talk."""
     last = ""
 
     def on_step(i: int) -> None:
         nonlocal last
-        scope = part_of(plan.steps[i].scope)
+        step = plan.steps[i]
+        scope = part_of(step.scope) if step.op in TALKING else ""
         if scope and scope != last:
             last = scope
             session.report({"step": i, "steps": len(plan.steps), "scope": scope})
