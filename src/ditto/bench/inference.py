@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ditto.bench.layer import with_gelu
-from ditto.bench.mpcformer import EncoderShape, bench_mpcformer
+from ditto.bench.mpcformer import EncoderShape, Softmax, bench_mpcformer
 from ditto.bench.network import NETWORKS, Hosts, Network, open_hosts
 from ditto.client import Tokenizer
 from ditto.client.tokens import pad_batch
@@ -52,7 +52,7 @@ LENGTHS = {"bert": 128, "gpt2": 32}
 """Tokens of the text, unless told."""
 CACHE = 128
 """Positions of the cache that further tokens are measured with."""
-MPCFORMER = {"mpcformer": "softmax", "mpcformer-2relu": "2relu"}
+MPCFORMER: dict[str, Softmax] = {"mpcformer": "softmax", "mpcformer-2relu": "2relu"}
 """Baselines that are no profile, and their softmax."""
 
 Progress = Callable[[str], None]
@@ -328,7 +328,7 @@ def _mpcformer(
             EncoderShape(k, shape["width"], shape["heads"], 4 * shape["width"]),
             seq=seq,
             batch=setting.batch,
-            softmax="2relu" if profile.endswith("2relu") else "softmax",
+            softmax=MPCFORMER[profile],
             addresses=tuple(host.rsplit(":", 1)[0] for host in hosts.hosts[:2]),
             prefixes=tuple(hosts.prefixes[:2]),
             repeat=setting.repeat,

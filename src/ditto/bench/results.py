@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ditto.bench import paper_values as paper
 from ditto.errors import SetupError
+from ditto.files import read_limited
 
 MAX_FILE = 50_000_000
 """Bytes of a results file."""
@@ -153,13 +154,7 @@ def read_all(files: Sequence[Path]) -> dict[str, Results]:
 
 def read_results(path: Path) -> Results:
     """A results file, checked; errors name the file and what is wrong with it."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise SetupError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(text) > MAX_FILE:
-        raise SetupError(f"{path} is larger than {MAX_FILE // 10**6} MB.")
+    text = read_limited(path, MAX_FILE, SetupError, f"{MAX_FILE // 10**6} MB")
     try:
         results = Results.model_validate_json(text)
     except ValidationError as error:

@@ -251,7 +251,7 @@ def inference(
     place = find_network(network)
     setting = Setting(seq, batch, gelu, repeat, depth)
     done: list[dict[str, Any]] = []
-    before = _rows_in(json_file)
+    before, about = _rows_in(json_file), {**machine(), "command": _command()}
     jobs = len(_names(models)) * len(_names(profiles))
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn())
     timing = (TimeElapsedColumn(), TimeRemainingColumn())
@@ -262,7 +262,7 @@ def inference(
             done.append(result)
             bar.advance(task)
             if json_file:  # an interrupted run keeps what it has
-                whole = {**machine(), "command": _command(), "rows": [*before, *done]}
+                whole = {**about, "rows": [*before, *done]}
                 json_file.write_text(json.dumps(whole, indent=1) + "\n")
 
         bench_inference(

@@ -23,6 +23,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors as post_processors
 
 from ditto.errors import CheckpointError, SetupError
+from ditto.files import read_limited
 from ditto.models.checkpoint import MAX_JSON
 
 Ints = npt.NDArray[np.int32]
@@ -413,14 +414,7 @@ def _first(*numbers: int | None) -> int | None:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_JSON + 1)
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(content) > MAX_JSON:
-        raise CheckpointError(f"{path} is larger than {MAX_JSON} bytes.")
-    return content
+    return read_limited(path, MAX_JSON, CheckpointError, f"{MAX_JSON} bytes")
 
 
 def _read_text(path: Path) -> str:

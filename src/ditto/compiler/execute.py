@@ -166,10 +166,10 @@ class _Machine:
         for group in self.plan.groups():
             on_step(group[0])
             self._restart_clocks()
-            if len(group) == 1:
-                spent += self._alone(group[0], held)
-            else:
+            if self.plan.steps[group[0]].op in TASKS:
                 spent += self._together(group, held)
+            else:
+                spent.append(self._alone(group[0], held))
             for i in group:
                 for v in dying[i]:
                     held.pop(v, None)
@@ -180,17 +180,13 @@ class _Machine:
         outputs = [self.plan.values[v] for v in step.outputs]
         return Call(step, [held[v] for v in step.inputs], outputs)
 
-    def _alone(self, i: int, held: dict[int, Held]) -> list[Spent]:
+    def _alone(self, i: int, held: dict[int, Held]) -> Spent:
         started, before = time.perf_counter(), self._sent()
         step = self.plan.steps[i]
-        call = self._call(i, held)
-        if step.op in TASKS:
-            results = [self.party.take(self._task(call))]
-        else:
-            results = getattr(self, f"_{step.op}")(call)
+        results = getattr(self, f"_{step.op}")(self._call(i, held))
         held.update(zip(step.outputs, results, strict=True))
         seconds = time.perf_counter() - started
-        return [Spent(self._sent() - before, self._rounds(), seconds)]
+        return Spent(self._sent() - before, self._rounds(), seconds)
 
     def _together(self, group: list[int], held: dict[int, Held]) -> list[Spent]:
         """Steps in the rounds of the longest; the first is said to have taken them."""
@@ -204,10 +200,12 @@ class _Machine:
             (v,) = self.plan.steps[i].outputs
             held[v] = result
         common, sent = time.perf_counter() - started, self.party.sent
-        whole = max(sum(sent), 1)
+        weights = sent if any(sent) else [1] * len(sent)
         return [
-            Spent(n, 0 if k else self._rounds(), own + common * n / whole)
-            for k, (n, own) in enumerate(zip(sent, prepared, strict=True))
+            Spent(n, 0 if k else self._rounds(), own + common * part / sum(weights))
+            for k, (n, own, part) in enumerate(
+                zip(sent, prepared, weights, strict=True)
+            )
         ]
 
     def _task(self, call: Call) -> Task[Shared]:

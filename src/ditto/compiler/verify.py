@@ -282,11 +282,15 @@ def _combine(given: Given) -> None:
         _demand(x.shape == given.results[0].shape, "keeps its shape")
 
 
+def _in_rounds(step: Step) -> None:
+    _demand(step.params["rounds"] in (1, 2), "takes one round or two")
+
+
 def _recast(given: Given) -> None:
     (x,) = given.operands
     conversion = Conversion(_type(x), _type(given.results[0]))
     _demand(x.shape == given.results[0].shape, "keeps its shape")
-    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+    _in_rounds(given.step)
     _demand(given.step.params["casts"] in ("ours", "paper"), "is ours or the paper's")
     if given.step.params["casts"] == "paper":
         upward = conversion.target.bits > conversion.source.bits
@@ -299,7 +303,7 @@ def _product(operands: Values, result: Value, step: Step) -> None:
     source = product_type(_type(a), _type(b))
     _demand(source.bits in (32, 64), "has no such ring")
     Conversion(source, _type(result))
-    _demand(step.params["rounds"] in (1, 2), "takes one round or two")
+    _in_rounds(step)
 
 
 def _multiply(given: Given) -> None:
@@ -324,7 +328,7 @@ def _lookup(given: Given) -> None:
     _demand(result.kind == "shared" and result.shape == shape, "has another shape")
     if source != _type(result):
         Conversion(source, _type(result))
-    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+    _in_rounds(given.step)
 
 
 def _maximum(given: Given) -> None:
@@ -332,14 +336,14 @@ def _maximum(given: Given) -> None:
     _demand(x.shape[:-1] == result.shape and x.shape[-1] > 0, "is over the last axis")
     _demand(_type(x) == _type(result) and _type(x).bits == 32, "keeps its type")
     grid_of(given.step, _type(x))
-    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+    _in_rounds(given.step)
 
 
 def _curve(given: Given) -> None:
     (x,), (result,) = given.operands, given.results
     _demand(x.shape == result.shape, "keeps its shape")
     curve_of(given.step, _type(x), _type(result))
-    _demand(given.step.params["rounds"] in (1, 2), "takes one round or two")
+    _in_rounds(given.step)
 
 
 def _region(given: Given) -> None:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from ditto.errors import SetupError
+from ditto.files import read_limited
 
 MAX_FILE = 64 << 20
 _DEV = "dev.tsv"
@@ -137,15 +138,8 @@ def _lines(file: Path) -> list[_Line]:
 
 
 def _read(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(MAX_FILE + 1)
-    except OSError as error:
-        raise SetupError(f"{file} cannot be read: {error.strerror}.") from None
-    if len(content) > MAX_FILE:
-        raise SetupError(
-            f"{file} is larger than {MAX_FILE} bytes: give a file with fewer lines."
-        )
+    too_large = f"{MAX_FILE} bytes: give a file with fewer lines"
+    content = read_limited(file, MAX_FILE, SetupError, too_large)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -54,6 +54,7 @@ from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols.cost import Cost
 from ditto.protocols.linear import add, subtract
+from ditto.protocols.maximum import place
 from ditto.protocols.multiply import (
     multiply,
     multiplying,
@@ -73,7 +74,14 @@ from ditto.protocols.party import (
     in_parts,
     part_sizes,
 )
-from ditto.protocols.recast import P0, P1, P2, Rounds
+from ditto.protocols.recast import (
+    P0,
+    P1,
+    P2,
+    Rounds,
+    masks_beside_p1,
+    summand_of,
+)
 from ditto.sharing import Shared, packed_size
 from ditto.sharing.points import (
     SALT_BYTES,
@@ -93,7 +101,7 @@ _OFFSET_BITS = 14
 """Bits of d: the rest of the ring is the coefficients'."""
 _BITS = 32
 _BYTE, _WORD = Ring(8), Ring(64)
-_CELLS_TO_POLE = 8
+CELLS_TO_POLE = 8
 """Cells between a function's pole and its range, at least: precision follows."""
 
 
@@ -125,13 +133,13 @@ class Curve:
         sound = -limit <= self.low < self.high <= limit and 0 < self.factor < math.inf
         if (
             not sound
-            or self.low - self.pole < _CELLS_TO_POLE
+            or self.low - self.pole < CELLS_TO_POLE
             or self.widths not in (1, 2)
         ):
             raise FixedPointTypeError(
                 f"A curve from {self.source} cannot start at {self.low} and end at "
                 f"{self.high}: its integers lie below {limit}, and start "
-                f"{_CELLS_TO_POLE} or more above the function's pole."
+                f"{CELLS_TO_POLE} or more above the function's pole."
             )
         if max(scale.cells for scale in self.scales) > MOST_CELLS:
             raise FixedPointTypeError(
@@ -195,7 +203,7 @@ class Scale:
     @property
     def cut(self) -> int:
         """t: cells are at most an eighth of the way to the pole wide."""
-        return math.frexp(self._above_pole / _CELLS_TO_POLE)[1] - 1
+        return math.frexp(self._above_pole / CELLS_TO_POLE)[1] - 1
 
     @property
     def cells(self) -> int:
@@ -239,7 +247,7 @@ class Scale:
 
     def _largest(self, derivative: int) -> float:
         """The largest coefficient: that of a value a little below the first."""
-        near = self._above_pole * (1 - 1 / _CELLS_TO_POLE)
+        near = self._above_pole * (1 - 1 / CELLS_TO_POLE)
         return self.curve.largest(derivative, self.curve.pole + near)
 
 
@@ -319,11 +327,11 @@ def _finding(x: Shared, scale: Scale) -> Task[_Row]:
 def _find_row(role: Role, first: Words, second: Words, scale: Scale) -> PairSteps:
     """Steps 1 to 3: shares of d and a row of the table for every element, flat."""
     ring, count = scale.curve.source.ring, first.size
+    above_low = (1 << scale.cut) - scale.curve.low
+    summand = summand_of(role, (first, second), ring, above_low)
     if role.rank == P1:
-        return (yield from _deal(role, ring.reduce(first + second), scale))
-    x0 = first if role.rank == P0 else second
-    summand = ring.reduce(x0 + ring.scalar((1 << scale.cut) - scale.curve.low))
-    cell = _cell(summand, scale)
+        return (yield from _deal(role, summand, scale))
+    cell = place(summand, scale.cut, scale.cells)
     side = 0 if role.rank == P0 else 1
     dealer = role.masks_with(P1)
     roots = dealer.draw("roots", 2 * count, _WORD).reshape(count, 2)
@@ -342,7 +350,7 @@ def _find_row(role: Role, first: Words, second: Words, scale: Scale) -> PairStep
         roots, corrections, salt, depth=scale.cells, bits=_BITS, side=side
     ):
         found[part] = _rows(vectors, table, cell[part])
-    shared = role.masks_with(P2 if role.rank == P0 else P0)
+    shared = masks_beside_p1(role)
     k0, k2 = (shared.draw(name, found.size, ring) for name in ("k0", "k2"))
     mine = ring.reduce(found.reshape(-1) - (k0 if role.rank == P0 else k2))
     yield Exchange(send={P1: [Field(mine, _BITS)]})
@@ -362,7 +370,7 @@ def _deal(role: Role, summand: Words, scale: Scale) -> PairSteps:
             for masks in (role.masks_with(P0), role.masks_with(P2))
         ]
     )
-    cell = _cell(summand, scale)
+    cell = place(summand, scale.cut, scale.cells)
     found = correct_points(cell, roots, salt.tobytes(), depth=scale.cells, bits=_BITS)
     d1 = role.previous.draw("offset", count, ring)
     d2 = ring.reduce(_offset(summand, scale) - d1)
@@ -409,11 +417,6 @@ def _received(
         ),
         salt.tobytes(),
     )
-
-
-def _cell(summand: Words, scale: Scale) -> Words:
-    shifted = summand >> summand.dtype.type(scale.cut)
-    return np.asarray(shifted & shifted.dtype.type(scale.cells - 1))
 
 
 def _offset(summand: Words, scale: Scale) -> Words:

@@ -69,7 +69,14 @@ from ditto.protocols.party import (
     in_parts,
     part_sizes,
 )
-from ditto.protocols.recast import P0, P1, P2, Rounds
+from ditto.protocols.recast import (
+    P0,
+    P1,
+    P2,
+    Rounds,
+    masks_beside_p1,
+    summand_of,
+)
 from ditto.sharing import Rank, Shared, packed_size
 
 SUBSETS = 32
@@ -95,7 +102,7 @@ class Grid:
                 f"Values of {self.type} cannot lie between {self.low} and {self.high}, "
                 f"or not be compared without their last {self.cut} bits."
             )
-        if ((span - 1) >> self.cut) + 2 > MOST_LEVELS:
+        if self.levels > MOST_LEVELS:
             raise FixedPointTypeError(
                 f"A range of {span} in steps of {1 << self.cut} has more than "
                 f"{MOST_LEVELS} levels. Cut more bits."
@@ -158,21 +165,19 @@ def coarse_max_cost(rows: int, length: int, grid: Grid, rounds: Rounds = 2) -> C
 def _steps(
     role: Role, first: Words, second: Words, grid: Grid, rounds: Rounds
 ) -> PairSteps:
-    if role.rank == P1:
-        level = _level(first + second, grid)
-    else:
-        ring, x0 = grid.type.ring, first if role.rank == P0 else second
-        level = _level(ring.reduce(x0 + ring.scalar((1 << grid.cut) - grid.low)), grid)
-    words = yield from _thermometers(role, level, grid)
+    above_low = (1 << grid.cut) - grid.low
+    summand = summand_of(role, (first, second), grid.type.ring, above_low)
+    words = yield from _thermometers(role, place(summand, grid.cut, grid.levels), grid)
     sums = None if words is None else _subset_sums(role, words)
     pair = yield from _replicate(role, sums, len(first), grid)
     none = yield from _all_clear(role, pair)
     return (yield from _count(role, none, grid, rounds))
 
 
-def _level(summand: Words, grid: Grid) -> Words:
-    shifted = summand >> summand.dtype.type(grid.cut)
-    return np.asarray(shifted & shifted.dtype.type(grid.levels - 1))
+def place(summand: Words, cut: int, count: int) -> Words:
+    """A summand without its last bits, modulo a power of two: part of a place."""
+    shifted = summand >> summand.dtype.type(cut)
+    return np.asarray(shifted & shifted.dtype.type(count - 1))
 
 
 def _thermometers(role: Role, level: Words, grid: Grid) -> Steps[Words | None]:
@@ -234,7 +239,7 @@ def _from_the_top(words: Words, grid: Grid) -> Words:
 def _subset_sums(role: Role, words: Words) -> Words:
     """Step 2: the sums of random subsets of every row, (R, k, words)."""
     rows, length, _ = words.shape
-    shared = role.masks_with(P2 if role.rank == P0 else P0)
+    shared = masks_beside_p1(role)
     subsets = shared.draw("subsets", rows * length, _SUBSET_RING).reshape(rows, length)
     sums = np.empty((rows, SUBSETS, words.shape[2]), words.dtype)
     one = np.uint32(1)
@@ -256,7 +261,7 @@ def _replicate(role: Role, sums: Words | None, rows: int, grid: Grid) -> Steps[P
         inbox = yield Exchange(receive={P0: due, P2: due})
         (from0,), (from2,) = inbox[P0], inbox[P2]
         return from0.reshape(shape), from2.reshape(shape)
-    shared = role.masks_with(P2 if role.rank == P0 else P0)
+    shared = masks_beside_p1(role)
     k0, k2 = (shared.draw(name, size, grid.word) for name in ("k0", "k2"))
     mine = sums.reshape(-1) ^ (k0 if role.rank == P0 else k2)
     yield Exchange(send={P1: [Field(mine, grid.word.bits)]})
@@ -315,7 +320,7 @@ def _count_in_two(role: Role, bits: Words, ring: Ring) -> PairSteps:
         inbox = yield Exchange(receive={P2: [Expected(rows, width)]})
         (d2,) = inbox[P2]
         return s1 - d0 - d0, s2 - d2 - d2
-    shared = role.masks_with(P2 if role.rank == P0 else P0)
+    shared = masks_beside_p1(role)
     m0, m2 = shared.draw("m0", rows, ring), shared.draw("m2", rows, ring)
     own = total - (m0 + m2) - (m0 + m2)
     if role.rank == P0:

@@ -49,6 +49,7 @@ from ditto.protocols.recast import (
     convert_rounds,
     convert_widths,
     lifted,
+    masks_beside_p1,
 )
 from ditto.protocols.reshare import reshare_cost, resharing
 from ditto.sharing import Shared
@@ -170,7 +171,7 @@ def finishing(
                 (from0,), (from2,) = inbox[P0], inbox[P2]
                 summand = ring.reduce(local + from0 + from2)
             else:
-                shared = role.masks_with(P2 if role.rank == P0 else P0)
+                shared = masks_beside_p1(role)
                 k0, k2 = (shared.draw(name, n, ring) for name in ("k0", "k2"))
                 mine = k0 if role.rank == P0 else k2
                 yield Exchange(send={P1: [Field(local - mine, ring.bits)]})

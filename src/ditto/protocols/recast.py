@@ -64,6 +64,7 @@ from ditto.protocols.party import (
     Exchange,
     Expected,
     Field,
+    Pair,
     PairInstance,
     PairSteps,
     Party,
@@ -71,7 +72,7 @@ from ditto.protocols.party import (
     Task,
     in_parts,
 )
-from ditto.sharing import Rank, Shared
+from ditto.sharing import Masks, Rank, Shared
 
 P0, P1, P2 = Rank.P0, Rank.P1, Rank.P2
 Rounds = Literal[1, 2]
@@ -129,6 +130,20 @@ class Conversion:
         return (1 if t else 0) - (1 << (bits - t)) - (self.bias >> t)
 
 
+def masks_beside_p1(role: Role) -> Masks:
+    """The masks that P0 and P2 share."""
+    return role.masks_with(P2 if role.rank == P0 else P0)
+
+
+def summand_of(role: Role, held: Pair, ring: Ring, public: int) -> Words:
+    """x and a public number as two summands: x0 + public at P0, P2; x1 + x2 at P1."""
+    first, second = held
+    if role.rank == P1:
+        return ring.reduce(first + second)
+    x0 = first if role.rank == P0 else second
+    return ring.reduce(x0 + ring.scalar(public))
+
+
 def recast(party: Party, x: Shared, to: FxpType, *, rounds: Rounds = 2) -> Shared:
     """Shares of the same values in another type. See the module's text."""
     return party.take(recasting(party.rank, x, to, rounds))
@@ -147,13 +162,9 @@ def recasting(rank: Rank, x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Sh
 
     def instance_of(part: slice) -> PairInstance:
         def instance(role: Role) -> PairSteps:
-            mine, other = first[part], second[part]
-            if role.rank == P1:
-                s = x.ring.reduce(mine + other)
-                return convert(role, s, conversion, rounds)
-            x0 = mine if role.rank == P0 else other
-            a = x.ring.reduce(x0 + x.ring.scalar(conversion.bias))
-            return convert(role, a, conversion, rounds)
+            held = first[part], second[part]
+            summand = summand_of(role, held, x.ring, conversion.bias)
+            return convert(role, summand, conversion, rounds)
 
         return instance
 
@@ -209,7 +220,7 @@ def _convert_in_two(role: Role, summand: Words, c: Conversion) -> PairSteps:
         inbox = yield Exchange(receive={P2: [Expected(n, k)]})
         (d2,) = inbox[P2]
         return _add_carry(s1, d0, c), _add_carry(s2, d2, c)
-    shared = role.masks_with(P2 if role.rank == P0 else P0)
+    shared = masks_beside_p1(role)
     m0, m2 = shared.draw("m0", n, small), shared.draw("m2", n, small)
     y0 = _add_carry(shifted + ring.scalar(c.constant), m0 + m2, c)
     if role.rank == P0:

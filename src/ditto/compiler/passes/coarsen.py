@@ -12,9 +12,8 @@ from ditto.compiler.operations import MOVES
 from ditto.compiler.passes.recognise import less_its_maximum
 from ditto.protocols.maximum import MOST_LEVELS
 
-_FINE, _COARSE = 0.5, 2.0
-"""Steps of the grid: fine if few levels do, else up to coarse."""
-_FEW_LEVELS = 64
+_STEPS = ((0.5, 64), (1.0, MOST_LEVELS), (2.0, MOST_LEVELS))
+"""Steps of the grid, and how many levels each is worth."""
 
 
 def coarsen(
@@ -45,17 +44,13 @@ def coarsen(
 
 
 def _grid(seen: Range, margin: float) -> dict[str, float] | None:
-    """The range with its margin, and the largest step that is fine enough."""
+    """The range with its margin, and the first step that is worth its levels."""
     middle, reach = (seen.high + seen.low) / 2, (seen.high - seen.low) / 2
     reach = max(reach * margin, 1.0)
-    step = _FINE
-    while 2 * reach / step + 4 > _FEW_LEVELS and step < _COARSE:
-        if step >= 1.0 and 2 * reach / step + 4 <= MOST_LEVELS:
-            break
-        step *= 2
-    if 2 * reach / step + 4 > MOST_LEVELS:
-        return None
-    return {"low": middle - reach, "high": middle + reach, "step": step}
+    for step, most in _STEPS:
+        if 2 * reach / step + 4 <= most:
+            return {"low": middle - reach, "high": middle + reach, "step": step}
+    return None
 
 
 def _only_in_softmax(graph: Graph, top: int) -> bool:

@@ -8,13 +8,13 @@ import math
 
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Graph
-from ditto.protocols.curve import MOST_CELLS
+from ditto.protocols.curve import CELLS_TO_POLE, MOST_CELLS
 
 _FUNCTIONS = ("reciprocal", "rsqrt")
 _MOST_FOR_ONE, _MOST_WORK = 1 << 20, 1 << 23
 """Cells of all values together, of one width and at all."""
-_CELLS_TO_POLE = 16
-"""Cells between the function's pole and its range, at most."""
+_CELLS = 2 * CELLS_TO_POLE
+"""Cells between the function's pole and its range, at most: they double."""
 
 
 def tabulated(
@@ -46,7 +46,7 @@ def _cells(seen: Range, margin: float, size: int) -> tuple[float, float, int] | 
     if not low > 0:
         return None
     for widths, most in ((1, _MOST_FOR_ONE), (2, _MOST_WORK)):
-        cells = 1 << math.ceil(math.log2(_CELLS_TO_POLE * (high / low) ** (1 / widths)))
+        cells = 1 << math.ceil(math.log2(_CELLS * (high / low) ** (1 / widths)))
         if cells <= MOST_CELLS and widths * size * cells <= most:
             return low, high, widths
     return None
