@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.errors import CheckpointError
+from ditto.files import read_limited
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -60,12 +61,9 @@ def write_checkpoint(checkpoint: Checkpoint, folder: str | Path) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    text = read_limited(path, MAX_JSON, CheckpointError, f"{MAX_JSON} bytes")
     try:
-        if path.stat().st_size > MAX_JSON:
-            raise CheckpointError(f"{path} is larger than {MAX_JSON} bytes.")
-        loaded = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from None
+        loaded = json.loads(text)
     except ValueError:
         raise CheckpointError(f"{path} is not JSON.") from None
     if not isinstance(loaded, dict):
