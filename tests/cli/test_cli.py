@@ -32,6 +32,7 @@ def test_version() -> None:
         ["bench"],
         ["bench", "protocols"],
         ["bench", "layer"],
+        ["bench", "links"],
         ["bench", "inference"],
         ["bench", "report"],
     ],
@@ -94,6 +95,19 @@ def test_bench_protocols_holds_the_figures(tmp_path: Path) -> None:
     coarse = ("coarse max", "reciprocal", "rsqrt")  # their errors are not of rounding
     exact = [row for row in ours if row["protocol"] not in coarse]
     assert all(row["max_error_ulp"] <= 1.5 for row in exact)
+    assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_bench_links(tmp_path: Path) -> None:
+    out = tmp_path / "links.json"
+    done = ditto("bench", "links", "--repeat", "3", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())
+    assert [(row["links"], row["bytes"]) for row in rows[:3]] == [
+        ("ditto", 64),
+        ("spu", 64),
+        ("ditto", 1 << 14),
+    ]
     assert all(row["seconds"] > 0 for row in rows)
 
 

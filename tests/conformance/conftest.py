@@ -1,4 +1,4 @@
-"""The suite runs over every channel: memory, SPU's links, SPU's links with TLS."""
+"""The suite runs over every channel: memory, and links between processes."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,7 @@ from ditto.engine import ProcessTrio, ThreadTrio, Trio
 
 CHANNELS = {
     "memory": ThreadTrio,
-    "brpc": lambda: ProcessTrio(tls=False),
-    "brpc-tls": lambda: ProcessTrio(tls=True),
+    "links": ProcessTrio,
 }
 
 

@@ -5,9 +5,8 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ditto.engine import LinkedSession, Session, compile_region
+from ditto.engine import Session, compile_region
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, encode
 from ditto.protocols import multiply, reveal, share, square
@@ -76,37 +75,6 @@ def many_steps(
     return {"drift": float(np.abs(LOW.ring.signed(opened) - 2**LOW.frac).max())}, {}
 
 
-def tamper(
-    session: LinkedSession, parameters: Json, arrays: Arrays
-) -> tuple[Json, Arrays]:
-    """P1 sends P0 a message that somebody changed on the way."""
-    links, rank = session._links, session.party.rank
-    if rank == Rank.P1:
-        sealing = links._seals[Rank.P0]
-        links._seals[Rank.P0] = (AESGCM(bytes(16)), sealing[1])
-        links.post(Rank.P0, b"forged", [b"shares"])
-        links._seals[Rank.P0] = sealing
-    if rank == Rank.P0:
-        links.fetch(Rank.P1, b"forged")
-    return {}, {}
-
-
-def wire_bytes(
-    session: LinkedSession, parameters: Json, arrays: Arrays
-) -> tuple[Json, Arrays]:
-    """What P0's native link carries when P1 sends it a known text."""
-    links, rank = session._links, session.party.rank
-    if rank == Rank.P1:
-        links.post(Rank.P0, b"known", [parameters["text"].encode()])
-    if rank != Rank.P0:
-        return {}, {}
-    with links._changed:
-        links._changed.wait_for(lambda: (Rank.P1, b"known") in links._mail, 10)
-        _, sealed = links._mail[Rank.P1, b"known"]
-    opened = links.fetch(Rank.P1, b"known")
-    return {"opened": bytes(opened).decode(), "sealed": bytes(sealed).hex()}, {}
-
-
 def leave_early(
     session: Session, parameters: Json, arrays: Arrays
 ) -> tuple[Json, Arrays]:
@@ -132,4 +100,31 @@ def fail_alone(
     if party.rank == parameters["failing"]:
         encode(np.inf, LOW, name="its own tensor")
     session.party.channel.receive(Rank(parameters["failing"]), size=1, tag=0)
+    return {}, {}
+
+
+def send_and_leave(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """P1 sends much to P0 and leaves at once; P0 takes its time to read it."""
+    channel, size = session.party.channel, parameters["size"]
+    if channel.rank == Rank.P1:
+        channel.send(Rank.P0, [np.full(size, 7, np.uint8)], tag=1)
+        session.close()
+    if channel.rank != Rank.P0:
+        return {}, {}
+    time.sleep(parameters["seconds"])
+    read = channel.receive(Rank.P1, size=size, tag=1)
+    return {"sum": int(read.sum(dtype=np.int64))}, {}
+
+
+def wait_in_vain(
+    session: Session, parameters: Json, arrays: Arrays
+) -> tuple[Json, Arrays]:
+    """P1 leaves; P0 waits for more from it."""
+    channel = session.party.channel
+    if channel.rank == Rank.P1:
+        session.close()
+    if channel.rank == Rank.P0:
+        channel.receive(Rank.P1, size=1, tag=1)
     return {}, {}

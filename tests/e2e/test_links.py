@@ -1,30 +1,33 @@
-"""Messages between the processes: sealed, and ended in good order."""
+"""Sessions between processes end in good order."""
+
+import time
 
 from ditto.engine import ProcessTrio
-from ditto.errors import MessageError
+from ditto.errors import PeerLostError
 
-from .parties import leave_early, tamper, wire_bytes
+from .parties import leave_early, send_and_leave, wait_in_vain
 
-
-def test_messages_are_sealed_from_party_to_party() -> None:
-    text = "a share, in the clear" * 10
-    with ProcessTrio(tls=False) as trio:
-        reply = trio.call(wire_bytes, {"text": text})[0][0]
-    assert reply["opened"] == text
-    sealed = bytes.fromhex(reply["sealed"])
-    assert len(sealed) == len(text) + 16
-    assert text[:8].encode() not in sealed
-
-
-def test_a_message_that_the_peer_did_not_seal_is_refused() -> None:
-    with ProcessTrio() as trio:
-        outcome = trio.outcomes(tamper)[0]
-    assert isinstance(outcome, MessageError)
-    assert "not sealed by bob" in str(outcome)
+TIMEOUT = 6
 
 
 def test_a_peer_that_left_in_good_order_is_not_missed() -> None:
-    timeout = 10
-    with ProcessTrio(timeout=timeout) as trio:
-        outcomes = trio.outcomes(leave_early, {"seconds": 0.6 * timeout})
+    with ProcessTrio(timeout=TIMEOUT) as trio:
+        outcomes = trio.outcomes(leave_early, {"seconds": 0.6 * TIMEOUT})
     assert outcomes == [({}, {})] * 3
+
+
+def test_what_was_sent_before_leaving_arrives() -> None:
+    size = 100_000_000  # more than the kernel holds between them
+    with ProcessTrio(timeout=TIMEOUT) as trio:
+        outcomes = trio.outcomes(send_and_leave, {"size": size, "seconds": 0.5})
+    assert outcomes == [({"sum": 7 * size}, {}), ({}, {}), ({}, {})]
+
+
+def test_who_waits_for_one_that_left_is_told_at_once() -> None:
+    started = time.monotonic()
+    with ProcessTrio(timeout=TIMEOUT) as trio:
+        outcome = trio.outcomes(wait_in_vain)[0]
+        assert time.monotonic() - started < TIMEOUT / 2
+    assert isinstance(outcome, PeerLostError)
+    assert outcome.peer == "bob"
+    assert "left the session in good order" in str(outcome)

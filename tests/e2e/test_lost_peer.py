@@ -14,7 +14,7 @@ from ditto.errors import FixedPointRangeError, PeerLostError, PeerStalledError
 
 from .parties import compute_forever, fail_alone, stall
 
-TIMEOUT = 10.0
+TIMEOUT = 6.0
 KILLS = 20
 
 
@@ -32,10 +32,10 @@ def reports_after(number: signal.Signals, victim: int, delay: float) -> list[tup
         reports: list[tuple] = []
 
         def note(rank: int, outcome: object) -> None:
-            if rank == victim:
-                trio.processes[victim].kill()
-            else:
+            if rank != victim:
                 reports.append((outcome, time.monotonic() - sent_at[0]))
+            if len(reports) == 2:
+                trio.processes[victim].kill()  # it may be stopped only
 
         trio.outcomes(compute_forever, on_outcome=note)
         timer.join()
@@ -57,7 +57,16 @@ def test_sigkill_at_random_moments() -> None:
             for error, seconds in reports:
                 assert isinstance(error, PeerLostError), told
                 assert error.peer == NAMES[victim], told
-                assert seconds <= TIMEOUT, told
+                assert seconds <= TIMEOUT / 4, told
+
+
+def test_a_stopped_process_is_reported_by_its_silence() -> None:
+    reports = reports_after(signal.SIGSTOP, victim=1, delay=0.5)
+    assert len(reports) == 2
+    for error, seconds in reports:
+        assert isinstance(error, PeerLostError), error
+        assert error.peer == NAMES[1]
+        assert TIMEOUT / 4 < seconds <= TIMEOUT
 
 
 @pytest.mark.parametrize("sleeper", [0, 1, 2])

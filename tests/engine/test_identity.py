@@ -1,73 +1,201 @@
-"""Who may speak for a party: certificates, and the proof made with them."""
+"""Who may speak for a party: its certificate, and the keys agreed behind it."""
 
+import shutil
+import socket
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from ditto.engine.certificates import CertificateProver, make_local_certificates
-from ditto.errors import PeerIdentityError, SetupError
+from ditto.engine import LinkConfig, PartyAddress, TlsFiles
+from ditto.engine.certificates import make_local_certificates
+from ditto.engine.connection import Lines, connect
+from ditto.engine.trio import free_hosts
+from ditto.errors import DittoError, PeerIdentityError, SetupError
+from ditto.fixedpoint import Ring
 from ditto.protocols import agree, memory_channels
+from ditto.protocols.party import Exchange, Role, Steps
 from ditto.sharing import RANKS, Rank
 
 NAMES = ("alice", "bob", "carol")
-SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
-def provers(tmp_path_factory: pytest.TempPathFactory) -> list[CertificateProver]:
-    folder = tmp_path_factory.mktemp("certificates")
-    return [CertificateProver(f, NAMES) for f in make_local_certificates(folder, NAMES)]
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[TlsFiles, ...]:
+    return make_local_certificates(tmp_path_factory.mktemp("certificates"), NAMES)
 
 
-def test_a_proof_is_accepted_from_its_maker_only(
-    provers: list[CertificateProver],
+def configs(files: Sequence[TlsFiles], patience: float = 20.0) -> list[LinkConfig]:
+    parties = tuple(
+        PartyAddress(name=name, host=host)
+        for name, host in zip(NAMES, free_hosts(), strict=True)
+    )
+    return [
+        LinkConfig.model_validate(
+            {
+                "rank": rank,
+                "parties": parties,
+                "session": "s",
+                "connect_timeout": patience,
+                "tls": files[rank],
+            }
+        )
+        for rank in RANKS
+    ]
+
+
+@pytest.fixture
+def meet() -> Iterator[Callable[..., list[Any]]]:
+    """What each of three parties with files gets: its lines, or an error."""
+    met: list[Any] = []
+
+    def all_join(files: Sequence[TlsFiles], patience: float = 20.0) -> list[Any]:
+        with ThreadPoolExecutor(3) as pool:
+            met.extend(pool.map(join, configs(files, patience)))
+        return met
+
+    yield all_join
+    close(met)
+
+
+def join(config: LinkConfig) -> dict[Rank, Lines] | DittoError:
+    try:
+        return connect(config)
+    except DittoError as error:
+        return error
+
+
+def close(met: Iterable[Any]) -> None:
+    for lines in (
+        line for mine in met if isinstance(mine, dict) for line in mine.values()
+    ):
+        for line in vars(lines).values():
+            line.close()
+
+
+def test_each_party_hears_each_other_on_a_line_of_its_own(
+    files: tuple[TlsFiles, ...], meet: Callable[..., list[Any]]
 ) -> None:
-    proof = provers[1].prove(b"statement")
-    assert len(proof) == provers[1].proof_size
-    provers[0].check(Rank.P1, b"statement", proof)
-    with pytest.raises(PeerIdentityError, match="another name") as caught:
-        provers[0].check(Rank.P2, b"statement", proof)
-    assert caught.value.peer == "carol"
-    with pytest.raises(PeerIdentityError, match="signature is wrong"):
-        provers[0].check(Rank.P1, b"another statement", proof)
+    met = meet(files)
+    for sender in RANKS:
+        for to in RANKS:
+            if sender != to:
+                met[sender][to].mail_to.send(b"mail %d%d" % (sender, to))
+                met[sender][to].beats_to.send(b"beat %d%d" % (sender, to))
+    for sender in RANKS:
+        for to in RANKS:
+            if sender != to:
+                lines = met[to][sender]
+                assert bytes(lines.mail_from.read(7)) == b"mail %d%d" % (sender, to)
+                assert bytes(lines.beats_from.read(7)) == b"beat %d%d" % (sender, to)
+    met[0][Rank.P1].mail_to.end()
+    with pytest.raises(OSError, match="ended"):
+        met[1][Rank.P0].mail_from.read(1)
+
+
+def test_a_party_with_anothers_certificate_is_refused(
+    files: tuple[TlsFiles, ...], meet: Callable[..., list[Any]]
+) -> None:
+    met = meet([files[0], files[2], files[2]], patience=3)  # carol plays bob as well
+    for rank in (0, 2):
+        assert isinstance(met[rank], PeerIdentityError)
+        assert met[rank].peer == "bob"
+        assert "bears another name" in str(met[rank])
 
 
 def test_another_authority_is_refused(
-    provers: list[CertificateProver], tmp_path: Path
+    files: tuple[TlsFiles, ...], meet: Callable[..., list[Any]], tmp_path: Path
 ) -> None:
-    stranger = CertificateProver(make_local_certificates(tmp_path, NAMES)[1], NAMES)
-    with pytest.raises(PeerIdentityError) as caught:
-        provers[0].check(Rank.P1, b"statement", stranger.prove(b"statement"))
-    assert caught.value.peer == "bob"
+    strange = make_local_certificates(tmp_path, NAMES)[1]
+    met = meet([files[0], strange, files[2]], patience=3)
+    for rank in (0, 2):
+        assert isinstance(met[rank], PeerIdentityError)
+        assert met[rank].peer == "bob"
 
 
-@SETTINGS
-@given(st.binary(max_size=5000))
-def test_bytes_that_are_no_proof_are_refused(
-    provers: list[CertificateProver], proof: bytes
+def test_a_certificate_of_nobody_here_is_refused(
+    meet: Callable[..., list[Any]], tmp_path: Path
 ) -> None:
-    with pytest.raises(PeerIdentityError):
-        provers[0].check(Rank.P1, b"statement", proof)
+    files = make_local_certificates(tmp_path, (*NAMES, "mallory"))
+    met = meet([files[0], files[3], files[2]], patience=3)
+    assert isinstance(met[0], PeerIdentityError)
+    assert isinstance(met[2], PeerIdentityError)
+    assert isinstance(met[1], SetupError)  # the others let mallory not in
+    assert "list the same names" in str(met[1])
 
 
-@SETTINGS
-@given(place=st.integers(0, CertificateProver.proof_size - 1), flip=st.integers(1, 255))
-def test_a_flipped_byte_is_refused(
-    provers: list[CertificateProver], place: int, flip: int
+def test_strangers_at_the_door_do_not_keep_the_parties_apart(
+    files: tuple[TlsFiles, ...],
 ) -> None:
-    proof = bytearray(provers[1].prove(b"statement"))
-    length = int.from_bytes(proof[:2], "big")
-    padding = range(2 + length, 2 + 4096)
-    proof[place] ^= flip
-    if place in padding:
-        provers[0].check(Rank.P1, b"statement", bytes(proof))
-    else:
-        with pytest.raises(PeerIdentityError):
-            provers[0].check(Rank.P1, b"statement", bytes(proof))
+    """One says nothing, one talks nonsense, one has no certificate, one leaves."""
+    given = configs(files)
+    address = given[0].parties[0].host.split(":")
+    place = address[0], int(address[1])
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(connect, given[0])
+        strangers = [_knock(place) for _ in range(4)]
+        strangers[1].sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
+        anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anonymous.load_verify_locations(given[0].tls.authority)
+        anonymous.check_hostname = False
+        with (
+            anonymous.wrap_socket(strangers[2]) as stranger,
+            pytest.raises(ssl.SSLError, match="certificate required"),
+        ):
+            stranger.recv(1)
+        strangers[3].close()
+        met = [*pool.map(connect, given[1:]), first.result()]
+    assert [set(mine) for mine in met] == [
+        {Rank.P0, Rank.P2},
+        {Rank.P0, Rank.P1},
+        {Rank.P1, Rank.P2},
+    ]
+    close(met)
+    for stranger in strangers[:2]:
+        stranger.close()
+
+
+def _knock(place: tuple[str, int]) -> socket.socket:
+    for _ in range(100):
+        try:
+            return socket.create_connection(place, timeout=10)
+        except ConnectionRefusedError:
+            threading.Event().wait(0.05)  # alice has not come yet
+    raise AssertionError("Nobody listens.")
+
+
+def test_older_protocols_are_refused(files: tuple[TlsFiles, ...]) -> None:
+    given = configs(files)
+    host, port = given[0].parties[0].host.split(":")
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname = False
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    old.load_verify_locations(files[1].authority)
+    old.load_cert_chain(files[1].certificate, files[1].key)
+    with ThreadPoolExecutor(3) as pool:
+        joined = [pool.submit(connect, given[0])]
+        with (
+            _knock((host, int(port))) as plain,
+            pytest.raises(ssl.SSLError, match="alert protocol version"),
+        ):
+            old.wrap_socket(plain)
+        joined += [pool.submit(connect, config) for config in given[1:]]
+        met = [lines.result() for lines in joined]
+    assert [len(mine) for mine in met] == [2, 2, 2]
+    close(met)
+
+
+def test_files_that_do_not_fit_are_said(
+    files: tuple[TlsFiles, ...], tmp_path: Path
+) -> None:
+    shutil.copy(files[1].key, tmp_path / "key")
+    wrong = files[0].model_copy(update={"key": tmp_path / "key"})
+    with pytest.raises(SetupError, match="TLS files of alice cannot be used"):
+        connect(configs([wrong, *files[1:]])[0])
 
 
 def run_as_threads(join: Callable[[Rank], None]) -> None:
@@ -76,25 +204,6 @@ def run_as_threads(join: Callable[[Rank], None]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def test_the_session_refuses_a_party_with_anothers_certificate(
-    provers: list[CertificateProver],
-) -> None:
-    channels = memory_channels(timeout=5, names=NAMES)
-    impostors = [provers[0], provers[2], provers[2]]  # carol plays bob as well
-    outcomes: list = [None] * 3
-
-    def join(rank: Rank) -> None:
-        try:
-            outcomes[rank] = agree(channels[rank], session=b"s", prover=impostors[rank])
-        except PeerIdentityError as error:
-            outcomes[rank] = error
-
-    run_as_threads(join)
-    for rank in (0, 2):
-        assert isinstance(outcomes[rank], PeerIdentityError)
-        assert outcomes[rank].peer == "bob"
 
 
 def test_another_session_is_told() -> None:
@@ -115,35 +224,20 @@ def test_another_session_is_told() -> None:
 
 def test_pairs_agree_and_the_third_does_not_know() -> None:
     channels = memory_channels(timeout=5, names=NAMES)
-    agreed: list = [None] * 3
+    masks: dict[tuple[Rank, str], bytes] = {}
 
     def join(rank: Rank) -> None:
-        agreed[rank] = agree(channels[rank], session=b"s")
+        def draw(role: Role) -> Steps[None]:
+            for name, shared in (("next", role.next), ("previous", role.previous)):
+                masks[rank, name] = shared.draw("test", 4, Ring(64)).tobytes()
+            yield Exchange()
+
+        agree(channels[rank], session=b"s").run(draw, rotation=0)
 
     run_as_threads(join)
-    keys = [agreement.link_keys() for agreement in agreed]
-    for a in RANKS:
-        for b in RANKS:
-            if a != b:
-                assert keys[a][b][0] == keys[b][a][1]
-    directions = {key for mine in keys for pair in mine.values() for key in pair}
-    assert len(directions) == 6
-
-
-def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
-    from cryptography.hazmat.primitives.asymmetric import rsa
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-
-    files = make_local_certificates(tmp_path, NAMES)[0]
-    key = rsa.generate_private_key(65537, 2048)
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    files.key.write_bytes(pem)
-    with pytest.raises(SetupError, match="EC P-256"):
-        CertificateProver(files, NAMES)
+    for rank in RANKS:
+        assert masks[rank, "next"] == masks[rank.next, "previous"]
+    assert len(set(masks.values())) == 3
 
 
 def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:

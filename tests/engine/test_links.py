@@ -6,23 +6,24 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from ditto.engine import LinkConfig, PartyAddress
+from ditto.engine import NAMES, LinkConfig, PartyAddress, TlsFiles
+from ditto.engine.certificates import make_local_certificates
+from ditto.engine.trio import free_hosts
 from ditto.sharing import Rank
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    return make_local_certificates(tmp_path_factory.mktemp("tls"), NAMES)[0]
 
 
-def config(**changes: object) -> LinkConfig:
+def config(files: TlsFiles, **changes: object) -> LinkConfig:
     parties = tuple(
-        PartyAddress(name=name, host=f"127.0.0.1:{free_port()}")
-        for name in ("alice", "bob", "carol")
+        PartyAddress(name=name, host=host)
+        for name, host in zip(NAMES, free_hosts(), strict=True)
     )
-    values = {"rank": Rank.P0, "parties": parties, "session": "s", **changes}
-    return LinkConfig.model_validate(values)
+    values = {"rank": Rank.P0, "parties": parties, "session": "s", "tls": files}
+    return LinkConfig.model_validate(values | changes)
 
 
 OPEN = """
@@ -47,31 +48,33 @@ def open_alone(given: LinkConfig) -> str:
     return done.stdout
 
 
-def test_a_peer_that_never_comes_is_named_with_its_address() -> None:
-    lonely = config(connect_timeout=2)
+def test_a_peer_that_never_comes_is_named_with_its_address(
+    files: TlsFiles,
+) -> None:
+    lonely = config(files, connect_timeout=2)
     said = open_alone(lonely)
     assert said.startswith("PeerLostError bob did not answer")
     assert lonely.parties[1].host in said
 
 
-def test_peers_that_listen_but_do_not_join_are_told_apart() -> None:
-    given = config(connect_timeout=2)
+def test_peers_that_listen_but_do_not_join_are_told_apart(files: TlsFiles) -> None:
+    given = config(files, connect_timeout=2)
     with contextlib.ExitStack() as stack:
         for party in given.parties[1:]:
             listener = stack.enter_context(socket.socket())
             listener.bind(("127.0.0.1", int(party.host.split(":")[1])))
             listener.listen()
         said = open_alone(given)
-    assert said.startswith("SetupError Both peers answer on their ports")
+    assert said.startswith("SetupError bob was there, but no connection with it")
 
 
-def test_a_port_that_is_taken_is_said() -> None:
-    given = config(connect_timeout=5)
+def test_a_port_that_is_taken_is_said(files: TlsFiles) -> None:
+    given = config(files, connect_timeout=5)
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", int(given.parties[0].host.split(":")[1])))
         holder.listen()
         said = open_alone(given)
-    assert said.startswith("SetupError alice could not open its link")
+    assert said.startswith("SetupError alice could not listen")
 
 
 @pytest.mark.parametrize(
@@ -81,10 +84,11 @@ def test_a_port_that_is_taken_is_said() -> None:
         {"session": ""},
         {"rank": 3},
         {"parties": [{"name": "alice", "host": "127.0.0.1:1"}] * 3},
+        {"tls": None},
         {"tls": {"certificate": "/none", "key": "/none", "authority": "/none"}},
         {"surprise": 1},
     ],
 )
-def test_wrong_configurations_are_refused(changes: dict) -> None:
+def test_wrong_configurations_are_refused(files: TlsFiles, changes: dict) -> None:
     with pytest.raises(ValidationError):
-        config(**changes)
+        config(files, **changes)

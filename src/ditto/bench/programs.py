@@ -12,7 +12,6 @@ from ditto.engine import (
     FXP_FRAC,
     LinkedSession,
     Region,
-    Runtimes,
     Session,
     Value,
     compile_region,
@@ -100,7 +99,7 @@ def time_spu(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Array
         random_shared(session.party, tuple(shape), kind, 1 << (bits // 4))
         for shape in shapes
     ]
-    runtimes = _bare_runtimes(session)
+    runtimes = _linked(session).bare_runtimes()
     runtimes.put(region, operands)
     seconds = [
         _timed(lambda: runtimes.execute(region)) for _ in range(parameters["repeat"])
@@ -116,7 +115,7 @@ def time_matmul(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Ar
     x, y = (random_shared(party, tuple(s), low, 1 << 8) for s in (left, right))
     a, b = (random_shared(party, tuple(s), engine, 1 << 8) for s in (left, right))
     region = spu_region("matmul + recast", [left, right], 32)
-    bare = _bare_runtimes(session)
+    bare = _linked(session).bare_runtimes()
     bare.put(region, [a, b])
     times: dict[str, list[float]] = {"native": [], "spu": []}
     sent = party.channel.traffic().bytes
@@ -134,6 +133,33 @@ def time_matmul(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Ar
         "spu": times["spu"][1:],
         "native_bytes": native_bytes // (parameters["repeat"] + 1),
         "spu_bytes": spu_bytes,
+    }, {}
+
+
+def time_messages(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:
+    """Seconds to send to the next party and hear from the one before."""
+    size, repeat = parameters["size"], parameters["repeat"]
+    channel, rank = session.party.channel, session.party.rank
+    payload = np.zeros(size, np.uint8)
+
+    def ours() -> None:
+        channel.send(rank.next, [payload], tag=size)
+        channel.receive(rank.previous, size=size, tag=size)
+
+    def spus() -> None:
+        link.send_async(int(rank.next), payload.tobytes())
+        link.recv(int(rank.previous))
+
+    link = _linked(session).bare_link()
+    exchange = ours if parameters["links"] == "ditto" else spus
+    for _warm_up in range(5):
+        exchange()
+    cpu, started = time.process_time(), time.perf_counter()
+    for _round in range(repeat):
+        exchange()
+    return {
+        "seconds": (time.perf_counter() - started) / repeat,
+        "cpu_seconds": (time.process_time() - cpu) / repeat,
     }, {}
 
 
@@ -157,11 +183,11 @@ def measure_spu(
     return traffic, give_back(result)
 
 
-def _bare_runtimes(session: Session) -> Runtimes:
-    """SPU on its own links: the fair measure of its time."""
+def _linked(session: Session) -> LinkedSession:
+    """The session, if SPU has links of its own in it: the fair measure of its time."""
     if not isinstance(session, LinkedSession):
         raise TypeError("SPU alone is timed over real links, in a ProcessTrio.")
-    return session.bare_runtimes()
+    return session
 
 
 def _only_shares(results: Sequence[Value]) -> Shared:

@@ -94,6 +94,39 @@ def protocols(
 
 
 @app.command()
+def links(
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+    network: Annotated[
+        str, typer.Option(help="loopback, lan, wan, or such as 10ms,1gbit.")
+    ] = "loopback",
+    repeat: Annotated[int, typer.Option(help="Timed messages of each.", min=1)] = 40,
+) -> None:
+    """What a message costs over our links, and over SPU's own.
+
+    Three processes send to the next and wait for the one before. CPU is a party's, of
+    all its threads: it is what three parties on one machine share.
+    """
+    from ditto.bench import bench_links
+    from ditto.bench.network import find_network
+
+    with Console(stderr=True).status("three parties send"):
+        results = bench_links(network=find_network(network), repeat=repeat)
+    lines = [
+        [
+            r["links"],
+            f"{r['bytes']:,}",
+            f"{r['seconds'] * 1e3:.2f}",
+            f"{r['cpu_seconds'] * 1e3:.2f}",
+        ]
+        for r in results
+    ]
+    title = f"One message to each party, network {network}"
+    _show(title, ["links"], ["bytes", "ms", "ms of CPU"], lines, markdown_file)
+    _write(json_file, results)
+
+
+@app.command()
 def matmul(
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,

@@ -108,7 +108,7 @@ def _parties(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
     except DittoError as error:
         yield "links", (False, str(error), "Allow TCP on 127.0.0.1 and try again.")
         return
-    yield "links", (True, "three processes, brpc with TLS, identities proven", "")
+    yield "links", (True, "three processes over TLS, identities proven", "")
     with trio:
         tell("multiplying with our own protocol")
         yield "protocols", _try(trio, programs.check_native, {"size": 64})

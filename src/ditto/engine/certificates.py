@@ -1,4 +1,4 @@
-"""Certificates: proof of who a party is, and a throwaway authority for local runs."""
+"""A throwaway authority and its certificates, for runs on one machine."""
 
 import datetime
 import ipaddress
@@ -6,99 +6,15 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import (
-    decode_dss_signature,
-    encode_dss_signature,
-)
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    load_pem_private_key,
 )
 from cryptography.x509.oid import NameOID
 
 from ditto.engine.config import TlsFiles
-from ditto.errors import PeerIdentityError, SetupError
-from ditto.sharing import Rank
-
-_CERTIFICATE_ROOM = 4096
-_SIGNATURE = 64
-_LENGTH = 2
-
-
-class CertificateProver:
-    """Signs with a party's certificate key; checks peers against the authority.
-
-    A proof is the signer's certificate (DER, with its length, padded to a fixed room)
-    and an ECDSA P-256 signature. It is accepted when the certificate was issued by
-    the authority, is in date, bears the configured name of the peer, and its key made
-    the signature.
-    """
-
-    proof_size = _LENGTH + _CERTIFICATE_ROOM + _SIGNATURE
-
-    def __init__(self, files: TlsFiles, names: tuple[str, str, str]) -> None:
-        self._names = names
-        certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
-        self._authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
-        key = load_pem_private_key(files.key.read_bytes(), password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.key_size != 256:
-            raise SetupError(
-                f"{files.key} must hold an EC P-256 key; "
-                f"make one with: openssl ecparam -genkey -name prime256v1"
-            )
-        self._key = key
-        self._der = certificate.public_bytes(Encoding.DER)
-        if len(self._der) > _CERTIFICATE_ROOM:
-            raise SetupError(
-                f"{files.certificate} has {len(self._der)} bytes, "
-                f"{_CERTIFICATE_ROOM} are allowed."
-            )
-
-    def prove(self, statement: bytes) -> bytes:
-        """The certificate and a signature over the statement."""
-        r, s = decode_dss_signature(self._key.sign(statement, ec.ECDSA(SHA256())))
-        room = self._der.ljust(_CERTIFICATE_ROOM, b"\0")
-        length = len(self._der).to_bytes(_LENGTH, "big")
-        return length + room + r.to_bytes(32, "big") + s.to_bytes(32, "big")
-
-    def check(self, peer: Rank, statement: bytes, proof: bytes) -> None:
-        """Raise PeerIdentityError unless the configured peer signed the statement."""
-        name = self._names[peer]
-        try:
-            self._check(name, statement, proof)
-        except Exception as reason:  # whatever a parser makes of a stranger's bytes
-            why = str(reason) or "its signature is wrong"
-            raise PeerIdentityError(
-                f"The process behind the link to {name} did not prove that it is "
-                f"{name}: {why}. Check the addresses in the configuration and the "
-                f"certificates.",
-                peer=name,
-            ) from None
-
-    def _check(self, name: str, statement: bytes, proof: bytes) -> None:
-        length = int.from_bytes(proof[:_LENGTH], "big")
-        if length > _CERTIFICATE_ROOM:
-            raise ValueError("its certificate is too long")
-        certificate = x509.load_der_x509_certificate(proof[_LENGTH : _LENGTH + length])
-        certificate.verify_directly_issued_by(self._authority)
-        now = datetime.datetime.now(datetime.UTC)
-        if (
-            not certificate.not_valid_before_utc
-            <= now
-            <= certificate.not_valid_after_utc
-        ):
-            raise ValueError("its certificate is out of date")
-        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        if [attribute.value for attribute in names] != [name]:
-            raise ValueError("its certificate bears another name")
-        key = certificate.public_key()
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise ValueError("its certificate has no EC key")
-        r, s = (int.from_bytes(proof[a:b], "big") for a, b in ((-64, -32), (-32, None)))
-        key.verify(encode_dss_signature(r, s), statement, ec.ECDSA(SHA256()))
 
 
 def make_local_certificates(

@@ -10,7 +10,7 @@ _FROZEN = ConfigDict(frozen=True, extra="forbid")
 
 
 class PartyAddress(BaseModel):
-    """A party's name, as its certificate says it, and where its link listens."""
+    """A party's name, as its certificate says it, and where it listens."""
 
     model_config = _FROZEN
 
@@ -44,12 +44,11 @@ class LinkConfig(BaseModel):
     parties: tuple[PartyAddress, PartyAddress, PartyAddress]
     session: str = Field(min_length=1, max_length=128)
     """The same at all three parties and never used before."""
-    timeout: float = Field(default=60.0, ge=10.0, le=3600.0)
-    """Seconds within which a dead or stalled peer is reported. Not below ten: brpc
-    takes three to come back to a peer that was not yet up when it first called."""
+    timeout: float = Field(default=60.0, ge=5.0, le=3600.0)
+    """Seconds within which a silent or stalled peer is reported."""
     connect_timeout: float = Field(default=60.0, ge=1.0, le=3600.0)
     """Seconds to wait for the peers to come up."""
-    tls: TlsFiles | None = None
+    tls: TlsFiles
 
     @model_validator(mode="after")
     def _parties_differ(self) -> "LinkConfig":

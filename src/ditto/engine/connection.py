@@ -1,99 +1,299 @@
-"""Opening SPU's brpc links between three processes, with or without TLS."""
+"""Connections between the parties: TLS 1.3, both ends known by their certificates.
 
-import re
+Each party opens two connections to each peer, one for messages and one for beats, and
+only the party that opened one sends on it. So one thread writes to a connection and
+another, elsewhere, reads it; nothing is shared between them.
+
+Security
+    Both ends show certificates of the configured authority, and each checks that the
+    other's bears the name of the peer it is to be. Somebody else with a certificate
+    of the same authority is refused; who stands between learns sizes and times.
+"""
+
+import contextlib
 import socket
+import ssl
 import threading
-from collections.abc import Callable
-from typing import Any
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, cast
 
-from ditto.engine.config import LinkConfig
-from ditto.engine.spu_library import libspu
-from ditto.errors import DittoError, PeerLostError, SetupError
-from ditto.protocols.channel import peers_of
+import numpy as np
 
-_PAYLOAD = 4 << 20
-_FOREVER = 1 << 30
-_RETRY_MS = 100
+from ditto.engine.config import LinkConfig, PartyAddress
+from ditto.errors import DittoError, PeerIdentityError, PeerLostError, SetupError
+from ditto.protocols.channel import Buffer, peers_of
+from ditto.sharing import Rank
 
+MAIL, BEATS = b"m", b"b"
+"""What a connection is for."""
 
-def connect(config: LinkConfig) -> Any:
-    """The native link, connected to both peers."""
-    native = libspu()
-    desc = native.link.Desc()
-    desc.id = "ditto"  # whether the sessions are one is found out above the link
-    for party in config.parties:
-        desc.add_party(party.name, party.host)
-    desc.recv_timeout_ms = int(config.timeout * 1000)
-    desc.http_timeout_ms = int(config.timeout * 1000)
-    desc.http_max_payload_size = _PAYLOAD
-    desc.brpc_channel_connection_type = "single"
-    desc.connect_retry_times = _FOREVER
-    desc.connect_retry_interval_ms = _RETRY_MS
-    # yacl ends the whole process when an asynchronous send has failed for good or
-    # when ten messages stay unread for a timeout: neither may ever happen.
-    desc.throttle_window_size = 0
-    desc.retry_opts.max_retry = _FOREVER
-    desc.retry_opts.retry_interval_ms = _RETRY_MS
-    desc.retry_opts.retry_interval_incr_ms = 0
-    desc.retry_opts.max_retry_interval_ms = _RETRY_MS
-    if config.tls:
-        desc.enable_ssl = True
-        for options in (desc.client_ssl_opts, desc.server_ssl_opts):
-            options.cert.certificate_path = str(config.tls.certificate)
-            options.cert.private_key_path = str(config.tls.key)
-            options.verify.verify_depth = 1
-            options.verify.ca_file_path = str(config.tls.authority)
-    return _within(config, lambda: native.link.create_brpc(desc, int(config.rank)))
+_WELCOME = b"w"
+_RETRY = 0.1
+_HANDSHAKE = 10.0
+"""Seconds that a caller may take to prove who it is."""
+_CALLERS = 16
+"""Callers that may be proving it at a time."""
+_GRACE = 1.0
+"""Seconds that a party stays after it met a stranger, so that others meet it too and
+do not blame this one for its absence."""
 
 
-def _within(config: LinkConfig, open_link: Callable[[], Any]) -> Any:
-    """Wait for the peers, but not for ever as the retries above would."""
-    outcome: list[Any] = []
+class _WrongNameError(Exception):
+    """A certificate of the right authority that bears another name."""
 
-    def attempt() -> None:
-        try:
-            outcome.append(open_link())
-        except Exception as failure:
-            outcome.append(failure)
 
-    thread = threading.Thread(target=attempt, name="ditto-connect", daemon=True)
-    thread.start()
-    thread.join(config.connect_timeout)
-    if not outcome:
-        raise _absence(config)
-    if isinstance(outcome[0], Exception):
-        if re.search(r"connect_\d", str(outcome[0])):  # heard nothing from a peer
-            raise _absence(config)
-        mine = config.parties[config.rank]
-        raise SetupError(
-            f"{mine.name} could not open its link at {mine.host}: another program may "
-            f"hold the port, or a TLS file may be wrong."
+class Line:
+    """One end of a connection. The thread that uses it closes it; any may end it."""
+
+    def __init__(self, stream: ssl.SSLSocket) -> None:
+        stream.settimeout(None)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stream = stream
+
+    def send(self, data: Buffer) -> None:
+        """All of the data; raises OSError when the peer is gone."""
+        self._stream.sendall(data)
+
+    def read(self, size: int) -> memoryview:
+        """The next bytes, exactly so many; raises OSError when no more come."""
+        data = np.empty(size, np.uint8).data
+        rest = data
+        while rest:
+            count = self._stream.recv_into(rest)
+            if not count:
+                raise ConnectionResetError("The peer has ended the connection.")
+            rest = rest[count:]
+        return data
+
+    def end(self) -> None:
+        """Nothing more is sent or read, so a thread that does either stops."""
+        with contextlib.suppress(OSError):  # the peer was faster
+            self._stream.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let the connection go; what was sent still arrives."""
+        self._stream.close()
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What a party has to and from one peer."""
+
+    mail_to: Line
+    mail_from: Line
+    beats_to: Line
+    beats_from: Line
+
+    def end(self) -> None:
+        """End all of them."""
+        for line in (self.mail_to, self.mail_from, self.beats_to, self.beats_from):
+            line.end()
+
+
+def connect(config: LinkConfig) -> dict[Rank, Lines]:
+    """Connections to and from both peers, within the time given for it."""
+    deadline = time.monotonic() + config.connect_timeout
+    with contextlib.ExitStack() as unless_up:
+        with _Door(config) as door:
+            outward = _call_all(config, deadline, unless_up)
+            inward = door.wait(deadline)
+        unless_up.pop_all()
+    return {
+        peer: Lines(
+            mail_to=outward[peer, MAIL],
+            mail_from=inward[peer, MAIL],
+            beats_to=outward[peer, BEATS],
+            beats_from=inward[peer, BEATS],
         )
-    return outcome[0]
+        for peer in peers_of(config.rank)
+    }
 
 
-def _absence(config: LinkConfig) -> DittoError:
-    waited = f"{config.connect_timeout:g} s"
-    for peer in peers_of(config.rank):
-        address = config.parties[peer]
-        if not _answers(address.host):
-            return PeerLostError(
-                f"{address.name} did not answer at {address.host} within {waited}. "
-                f"Check that it runs, that the address is right, and that no firewall "
-                f"is between.",
-                peer=address.name,
-            )
-    return SetupError(
-        f"Both peers answer on their ports, but the links did not come up within "
-        f"{waited}. Check that all three parties use TLS or none does, trust the same "
-        f"authority, list the parties in the same order, and can all reach each other."
+class _Door:
+    """Where this party listens until both peers have come in."""
+
+    def __init__(self, config: LinkConfig) -> None:
+        self._config = config
+        self._context = _context(config, ssl.PROTOCOL_TLS_SERVER)
+        self._context.num_tickets = 0  # nobody would read them
+        self._ranks = {config.names[peer]: peer for peer in peers_of(config.rank)}
+        self._inside: dict[tuple[Rank, bytes], Line] = {}
+        self._closed = False
+        self._changed = threading.Condition()
+        self._room = threading.BoundedSemaphore(_CALLERS)
+        mine = config.parties[config.rank]
+        try:
+            self._socket = socket.create_server(_place(mine))
+        except (OSError, OverflowError) as error:
+            raise SetupError(
+                f"{mine.name} could not listen at {mine.host}: another program may "
+                f"hold the port, or the address is not this machine's ({error})."
+            ) from None
+        threading.Thread(target=self._open, name="ditto-door", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        self._socket.close()
+        with self._changed:
+            self._closed = True
+            for line in self._inside.values():
+                line.close()
+
+    def wait(self, deadline: float) -> dict[tuple[Rank, bytes], Line]:
+        """The connections of both peers."""
+        due = {(peer, use) for peer in self._ranks.values() for use in (MAIL, BEATS)}
+        with self._changed:
+            patience = max(0.0, deadline - time.monotonic())
+            if not self._changed.wait_for(lambda: due <= self._inside.keys(), patience):
+                late, _ = min(due - self._inside.keys())
+                raise _not_up(self._config, late)
+            inside, self._inside = self._inside, {}
+            return inside
+
+    def _open(self) -> None:
+        while True:
+            self._room.acquire()
+            try:
+                caller, _ = self._socket.accept()
+            except OSError:
+                return  # closed
+            admit = partial(self._admit, caller)
+            threading.Thread(target=admit, name="ditto-door", daemon=True).start()
+
+    def _admit(self, caller: socket.socket) -> None:
+        try:
+            with contextlib.ExitStack() as unless_welcome:
+                unless_welcome.enter_context(caller)
+                caller.settimeout(_HANDSHAKE)
+                stream = self._context.wrap_socket(caller, server_side=True)
+                unless_welcome.enter_context(stream)
+                peer = self._ranks[_name(stream)]
+                purpose = stream.recv(1)
+                if purpose not in (MAIL, BEATS):
+                    raise ValueError("No party asks for that.")
+                stream.sendall(_WELCOME)
+                unless_welcome.pop_all()
+        except (OSError, ValueError, KeyError):
+            return  # a stranger, or a peer that will try again
+        finally:
+            self._room.release()
+        line = Line(stream)
+        with self._changed:
+            late = line if self._closed else self._inside.pop((peer, purpose), None)
+            if late is not None:
+                late.close()
+            if not self._closed:
+                self._inside[peer, purpose] = line
+                self._changed.notify_all()
+
+
+def _call_all(
+    config: LinkConfig, deadline: float, unless_up: contextlib.ExitStack
+) -> dict[tuple[Rank, bytes], Line]:
+    """Connections to both peers, as soon as they listen and let us in."""
+    context = _context(config, ssl.PROTOCOL_TLS_CLIENT)
+    lines: dict[tuple[Rank, bytes], Line] = {}
+    due = [(peer, use) for peer in peers_of(config.rank) for use in (MAIL, BEATS)]
+    seen: set[Rank] = set()
+    while pending := [(peer, use) for peer, use in due if (peer, use) not in lines]:
+        for peer, purpose in pending:
+            address, left = config.parties[peer], deadline - time.monotonic()
+            if left <= 0:
+                raise _not_up(config, peer) if peer in seen else _absent(config, peer)
+            try:
+                plain = socket.create_connection(
+                    _place(address), timeout=min(left, _HANDSHAKE)
+                )
+                seen.add(peer)
+                line = _introduce(plain, context, address.name, purpose)
+            except (ssl.SSLCertVerificationError, _WrongNameError) as error:
+                time.sleep(min(left, _GRACE))
+                raise _stranger(address, error) from None
+            except (OSError, OverflowError):
+                continue  # it will listen later, or has just ended another session
+            unless_up.callback(line.close)
+            lines[peer, purpose] = line
+        if len(lines) < len(due):
+            time.sleep(_RETRY)
+    return lines
+
+
+def _introduce(
+    plain: socket.socket, context: ssl.SSLContext, name: str, purpose: bytes
+) -> Line:
+    """The connection, if who answers bears the name and lets us in."""
+    with contextlib.ExitStack() as unless_welcome:
+        unless_welcome.enter_context(plain)
+        stream = context.wrap_socket(plain)
+        unless_welcome.enter_context(stream)
+        if _name(stream) != name:
+            raise _WrongNameError
+        stream.sendall(purpose)
+        if stream.recv(1) != _WELCOME:
+            raise ConnectionResetError("The peer did not let us in.")
+        unless_welcome.pop_all()
+        return Line(stream)
+
+
+def _context(config: LinkConfig, side: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # certificates name parties, not hosts
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(config.tls.authority)
+        context.load_cert_chain(config.tls.certificate, config.tls.key)
+    except (OSError, ValueError) as error:
+        raise SetupError(
+            f"The TLS files of {config.names[config.rank]} cannot be used ({error}). "
+            f"Give PEM files: its certificate, the key of that certificate without a "
+            f"password, and the authority's certificate."
+        ) from None
+    return context
+
+
+def _name(stream: ssl.SSLSocket) -> str:
+    """Whom the peer's certificate names; it was checked against the authority."""
+    subject = (stream.getpeercert() or {}).get("subject", ())
+    entries = [entry for part in cast(Any, subject) for entry in part]
+    names = [value for kind, value in entries if kind == "commonName"]
+    return str(names[0]) if len(names) == 1 else ""
+
+
+def _place(party: PartyAddress) -> tuple[str, int]:
+    host, _, port = party.host.rpartition(":")
+    return host, int(port)
+
+
+def _stranger(address: PartyAddress, error: Exception) -> DittoError:
+    name = address.name
+    why = getattr(error, "verify_message", "its certificate bears another name")
+    return PeerIdentityError(
+        f"The process at {address.host} did not prove that it is {name}: {why}. Check "
+        f"the addresses in the configuration and the certificates.",
+        peer=name,
     )
 
 
-def _answers(host: str) -> bool:
-    name, _, port = host.rpartition(":")
-    try:
-        socket.create_connection((name, int(port)), timeout=2).close()
-    except (OSError, OverflowError):
-        return False
-    return True
+def _absent(config: LinkConfig, peer: Rank) -> DittoError:
+    address = config.parties[peer]
+    return PeerLostError(
+        f"{address.name} did not answer at {address.host} within "
+        f"{config.connect_timeout:g} s. Check that it runs, that the address is right, "
+        f"and that no firewall is between.",
+        peer=address.name,
+    )
+
+
+def _not_up(config: LinkConfig, peer: Rank) -> DittoError:
+    return SetupError(
+        f"{config.names[peer]} was there, but no connection with it came up "
+        f"within {config.connect_timeout:g} s. Check that all three parties trust the "
+        f"same authority, list the same names as the certificates do, and can all "
+        f"reach each other."
+    )

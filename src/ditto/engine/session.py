@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ditto.engine.certificates import CertificateProver
+from ditto.engine.bare import open_bare_link
 from ditto.engine.config import LinkConfig
 from ditto.engine.links import Links
 from ditto.engine.runtime import Runtimes
@@ -47,39 +47,43 @@ class Session:
 
 
 class LinkedSession(Session):
-    """A session over SPU's links."""
+    """A session over links to processes elsewhere."""
 
     def __init__(self, party: Party, links: Links) -> None:
         super().__init__(party, links, close=links.close)
         self._links = links
+        self._bare: Any = None
 
     def abort(self) -> None:
         """See Session."""
         self._links.abort()
 
+    def bare_link(self) -> Any:
+        """A link of SPU's own, to measure SPU by itself; all parties ask alike."""
+        if self._bare is None:
+            self._bare = open_bare_link(self._links.config)
+        return self._bare.spawn()
+
     def bare_runtimes(self) -> Runtimes:
-        """SPU straight on its own links, to measure it by itself."""
-        return Runtimes(self._links.native, lambda: None)
+        """SPU straight on links of its own."""
+        return Runtimes(self.bare_link, lambda: None)
 
 
 def open_session(config: LinkConfig) -> LinkedSession:
-    """Connect to the peers, prove who we are, agree on keys."""
-    prover = CertificateProver(config.tls, config.names) if config.tls else None
+    """Connect to the peers and agree on keys."""
     links = Links(config)
     try:
-        channel = links.channel()
-        agreed = agree(channel, session=config.session.encode(), prover=prover)
+        party = agree(links.channel(), session=config.session.encode())
     except BaseException:
         links.abort()
         links.close()
         raise
-    links.seal(agreed.link_keys())
-    return LinkedSession(agreed.party(channel), links)
+    return LinkedSession(party, links)
 
 
 def open_memory_session(channel: Channel, mailbox: MemoryMailbox) -> Session:
     """A session of one of three threads of this process."""
-    party = agree(channel, session=b"memory").party(channel)
+    party = agree(channel, session=b"memory")
 
     def close() -> None:
         channel.close()

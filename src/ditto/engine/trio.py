@@ -1,7 +1,7 @@
 """Three parties on this machine, for local runs, benchmarks and tests.
 
 ``ThreadTrio`` runs them as threads over memory, ``ProcessTrio`` as three processes
-over SPU's links. Both call the same function at all three parties:
+over TLS links. Both call the same function at all three parties:
 
     function(session, parameters, arrays) -> (result, arrays)
 
@@ -146,7 +146,7 @@ class ThreadTrio(Trio):
 
 
 class ProcessTrio(Trio):
-    """Three processes over SPU's links, with TLS unless told otherwise.
+    """Three processes over TLS links.
 
     They listen at ``hosts``, on loopback by default. ``prefixes`` stand before each
     process's command, to start it elsewhere on this machine, such as in a network
@@ -156,7 +156,6 @@ class ProcessTrio(Trio):
     def __init__(
         self,
         *,
-        tls: bool = True,
         timeout: float = 60.0,
         hosts: Sequence[str] = (),
         prefixes: Sequence[Sequence[str]] = ((), (), ()),
@@ -167,7 +166,7 @@ class ProcessTrio(Trio):
             for name, host in zip(NAMES, hosts or free_hosts(), strict=True)
         )
         folder = Path(self._folder.name)
-        files = make_local_certificates(folder, NAMES) if tls else (None,) * 3
+        files = make_local_certificates(folder, NAMES)
         session = uuid.uuid4().hex
         self.configs = [
             LinkConfig(

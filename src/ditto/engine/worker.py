@@ -72,7 +72,7 @@ def main() -> None:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        # Threads of brpc may still wait for a peer that is gone; do not join them.
+        # Threads of a link may still wait for a peer that is gone; do not join them.
         os._exit(code)
 
 

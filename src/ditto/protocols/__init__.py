@@ -53,13 +53,12 @@ from ditto.protocols.reveal import (
     reveal_to_client,
     reveal_to_client_cost,
 )
-from ditto.protocols.session import Agreement, Prover, agree
+from ditto.protocols.session import agree
 from ditto.protocols.share import share, share_cost
 
 __all__ = [
     "FREE",
     "PROTOCOLS",
-    "Agreement",
     "Channel",
     "Cost",
     "Curve",
@@ -69,7 +68,6 @@ __all__ = [
     "MemoryChannel",
     "Party",
     "Protocol",
-    "Prover",
     "Rounds",
     "Traffic",
     "Variant",

@@ -51,7 +51,7 @@ class Channel(ABC):
         self.waited = 0.0
         """Seconds spent waiting for peers, since the channel was opened."""
         self.copied = 0.0
-        """Seconds spent packing, sealing and handing over."""
+        """Seconds spent packing and handing over."""
 
     @abstractmethod
     def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
