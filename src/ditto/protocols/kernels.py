@@ -20,6 +20,8 @@ from ditto.sharing import Shared
 _LIMB = 16
 Operand = Words | jax.Array
 Operands = tuple[Operand, Operand]
+_LARGE = 1 << 18
+"""Elements from which an array is worth keeping as XLA's."""
 _EXACT = 53 - 2 * _LIMB  # log2 of the longest exact float64 dot product of limbs
 
 
@@ -30,19 +32,19 @@ class Prepared:
         self._first, self._second = shared.first, shared.second
 
     @cached_property
-    def first(self) -> jax.Array:
+    def first(self) -> Operand:
         """The first share."""
-        return jnp.asarray(_as_int32(self._first))
+        return _settled(_as_int32(self._first))
 
     @cached_property
-    def second(self) -> jax.Array:
+    def second(self) -> Operand:
         """The second share."""
-        return jnp.asarray(_as_int32(self._second))
+        return _settled(_as_int32(self._second))
 
     @cached_property
-    def total(self) -> jax.Array:
+    def total(self) -> Operand:
         """The sum of both."""
-        return jnp.asarray(_as_int32(self._first + self._second))
+        return _settled(_as_int32(self._first + self._second))
 
 
 _PREPARED: "WeakKeyDictionary[Shared, Prepared]" = WeakKeyDictionary()
@@ -96,7 +98,12 @@ def _as_int32(array: Operand) -> Any:
     if isinstance(array, jax.Array):
         return array
     wide = np.ascontiguousarray(array).astype(np.uint32, copy=False)
-    return jnp.asarray(wide.view(np.int32))
+    return wide.view(np.int32)
+
+
+def _settled(array: Any) -> Operand:
+    """Large ones are put where XLA takes them, once; small ones travel faster."""
+    return array if array.size < _LARGE else jnp.asarray(array)
 
 
 @lru_cache(maxsize=256)
