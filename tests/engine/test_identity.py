@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from ditto.engine import LinkConfig, PartyAddress, TlsFiles
 from ditto.engine.certificates import make_local_certificates
@@ -92,7 +98,10 @@ def test_each_party_hears_each_other_on_a_line_of_its_own(
                 lines = met[to][sender]
                 assert bytes(lines.mail_from.read(7)) == b"mail %d%d" % (sender, to)
                 assert bytes(lines.beats_from.read(7)) == b"beat %d%d" % (sender, to)
-    met[0][Rank.P1].mail_to.end()
+    ended = met[0][Rank.P1].mail_to
+    ended.end()
+    with pytest.raises((ssl.SSLError, BrokenPipeError)):
+        ended.send(b"in the clear?")
     with pytest.raises(OSError, match="ended"):
         met[1][Rank.P0].mail_from.read(1)
 
@@ -189,6 +198,19 @@ def test_older_protocols_are_refused(files: tuple[TlsFiles, ...]) -> None:
     close(met)
 
 
+def test_a_key_with_a_password_is_refused_without_asking(
+    files: tuple[TlsFiles, ...], tmp_path: Path
+) -> None:
+    key = load_pem_private_key(files[0].key.read_bytes(), password=None)
+    locked = key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")
+    )
+    (tmp_path / "key").write_bytes(locked)
+    wrong = files[0].model_copy(update={"key": tmp_path / "key"})
+    with pytest.raises(SetupError, match="without a password"):
+        connect(configs([wrong, *files[1:]])[0])
+
+
 def test_files_that_do_not_fit_are_said(
     files: tuple[TlsFiles, ...], tmp_path: Path
 ) -> None:
@@ -220,6 +242,22 @@ def test_another_session_is_told() -> None:
     run_as_threads(join)
     assert all(isinstance(outcome, SetupError) for outcome in outcomes)
     assert "bob is in another session" in str(outcomes[0])
+
+
+def test_another_order_of_the_parties_is_told() -> None:
+    """With another order they would work with other masks, and send to wrong ranks."""
+    channels = memory_channels(timeout=5, names=NAMES)
+    channels[2].names = ("bob", "alice", "carol")
+    told: list[str] = []
+
+    def join(rank: Rank) -> None:
+        with pytest.raises(SetupError) as caught:
+            agree(channels[rank], session=b"s")
+        told.append(str(caught.value))
+
+    run_as_threads(join)
+    assert len(told) == 3
+    assert all("in another order" in text for text in told)
 
 
 def test_pairs_agree_and_the_third_does_not_know() -> None:

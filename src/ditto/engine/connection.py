@@ -29,7 +29,7 @@ from ditto.sharing import Rank
 MAIL, BEATS = b"m", b"b"
 """What a connection is for."""
 
-_WELCOME = b"w"
+_WELCOME, _READY = b"w", b"r"
 _RETRY = 0.1
 _HANDSHAKE = 10.0
 """Seconds that a caller may take to prove who it is."""
@@ -48,9 +48,14 @@ class Line:
     """One end of a connection. The thread that uses it closes it; any may end it."""
 
     def __init__(self, stream: ssl.SSLSocket) -> None:
-        stream.settimeout(None)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._stream = stream
+
+    def wait_until(self, deadline: float | None) -> None:
+        """How long sending and reading may take; no deadline is for ever."""
+        left = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
+        self._stream.settimeout(left)
 
     def send(self, data: Buffer) -> None:
         """All of the data; raises OSError when the peer is gone."""
@@ -67,14 +72,27 @@ class Line:
             rest = rest[count:]
         return data
 
+    def finish(self) -> None:
+        """Nothing more is sent; wait until the peer has read all and let go."""
+        self._shut(socket.SHUT_WR)
+        self._stream.recv(1)
+
     def end(self) -> None:
         """Nothing more is sent or read, so a thread that does either stops."""
         with contextlib.suppress(OSError):  # the peer was faster
-            self._stream.shutdown(socket.SHUT_RDWR)
+            self._shut(socket.SHUT_RDWR)
+
+    def _shut(self, how: int) -> None:
+        # The stream's own shutdown would go on in plain text.
+        socket.socket.shutdown(self._stream, how)
 
     def close(self) -> None:
         """Let the connection go; what was sent still arrives."""
         self._stream.close()
+
+
+_Ends = dict[tuple[Rank, bytes], Line]
+"""Lines to the peers, or from them, by what they are for."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,9 @@ def connect(config: LinkConfig) -> dict[Rank, Lines]:
         with _Door(config) as door:
             outward = _call_all(config, deadline, unless_up)
             inward = door.wait(deadline)
+            for line in inward.values():
+                unless_up.callback(line.close)
+            _wait_for_ready(config, outward, inward, deadline)
         unless_up.pop_all()
     return {
         peer: Lines(
@@ -111,6 +132,22 @@ def connect(config: LinkConfig) -> dict[Rank, Lines]:
     }
 
 
+def _wait_for_ready(
+    config: LinkConfig, outward: _Ends, inward: _Ends, deadline: float
+) -> None:
+    """Until both peers have all of their connections: from then on they beat."""
+    for line in outward.values():
+        line.send(_READY)
+        line.wait_until(None)
+    for (peer, _), line in inward.items():
+        try:
+            line.wait_until(deadline)
+            line.read(len(_READY))
+            line.wait_until(None)
+        except OSError:
+            raise _not_up(config, peer) from None
+
+
 class _Door:
     """Where this party listens until both peers have come in."""
 
@@ -119,14 +156,14 @@ class _Door:
         self._context = _context(config, ssl.PROTOCOL_TLS_SERVER)
         self._context.num_tickets = 0  # nobody would read them
         self._ranks = {config.names[peer]: peer for peer in peers_of(config.rank)}
-        self._inside: dict[tuple[Rank, bytes], Line] = {}
+        self._inside: _Ends = {}
         self._closed = False
         self._changed = threading.Condition()
         self._room = threading.BoundedSemaphore(_CALLERS)
         mine = config.parties[config.rank]
         try:
             self._socket = socket.create_server(_place(mine))
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise SetupError(
                 f"{mine.name} could not listen at {mine.host}: another program may "
                 f"hold the port, or the address is not this machine's ({error})."
@@ -137,14 +174,14 @@ class _Door:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self._socket.close()
         with self._changed:
             self._closed = True
             for line in self._inside.values():
                 line.close()
+        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        self._socket.close()
 
-    def wait(self, deadline: float) -> dict[tuple[Rank, bytes], Line]:
+    def wait(self, deadline: float) -> _Ends:
         """The connections of both peers."""
         due = {(peer, use) for peer in self._ranks.values() for use in (MAIL, BEATS)}
         with self._changed:
@@ -156,12 +193,14 @@ class _Door:
             return inside
 
     def _open(self) -> None:
-        while True:
+        while not self._closed:
             self._room.acquire()
             try:
                 caller, _ = self._socket.accept()
-            except OSError:
-                return  # closed
+            except OSError:  # closed, or the machine is short of something
+                self._room.release()
+                time.sleep(_RETRY)
+                continue
             admit = partial(self._admit, caller)
             threading.Thread(target=admit, name="ditto-door", daemon=True).start()
 
@@ -176,13 +215,13 @@ class _Door:
                 purpose = stream.recv(1)
                 if purpose not in (MAIL, BEATS):
                     raise ValueError("No party asks for that.")
-                stream.sendall(_WELCOME)
+                line = Line(stream)
+                line.send(_WELCOME)
                 unless_welcome.pop_all()
         except (OSError, ValueError, KeyError):
             return  # a stranger, or a peer that will try again
         finally:
             self._room.release()
-        line = Line(stream)
         with self._changed:
             late = line if self._closed else self._inside.pop((peer, purpose), None)
             if late is not None:
@@ -194,10 +233,10 @@ class _Door:
 
 def _call_all(
     config: LinkConfig, deadline: float, unless_up: contextlib.ExitStack
-) -> dict[tuple[Rank, bytes], Line]:
+) -> _Ends:
     """Connections to both peers, as soon as they listen and let us in."""
     context = _context(config, ssl.PROTOCOL_TLS_CLIENT)
-    lines: dict[tuple[Rank, bytes], Line] = {}
+    lines: _Ends = {}
     due = [(peer, use) for peer in peers_of(config.rank) for use in (MAIL, BEATS)]
     seen: set[Rank] = set()
     while pending := [(peer, use) for peer, use in due if (peer, use) not in lines]:
@@ -214,7 +253,7 @@ def _call_all(
             except (ssl.SSLCertVerificationError, _WrongNameError) as error:
                 time.sleep(min(left, _GRACE))
                 raise _stranger(address, error) from None
-            except (OSError, OverflowError):
+            except (OSError, OverflowError, UnicodeError):
                 continue  # it will listen later, or has just ended another session
             unless_up.callback(line.close)
             lines[peer, purpose] = line
@@ -233,11 +272,12 @@ def _introduce(
         unless_welcome.enter_context(stream)
         if _name(stream) != name:
             raise _WrongNameError
-        stream.sendall(purpose)
-        if stream.recv(1) != _WELCOME:
+        line = Line(stream)
+        line.send(purpose)
+        if line.read(len(_WELCOME)) != _WELCOME:
             raise ConnectionResetError("The peer did not let us in.")
         unless_welcome.pop_all()
-        return Line(stream)
+        return line
 
 
 def _context(config: LinkConfig, side: int) -> ssl.SSLContext:
@@ -247,7 +287,8 @@ def _context(config: LinkConfig, side: int) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     try:
         context.load_verify_locations(config.tls.authority)
-        context.load_cert_chain(config.tls.certificate, config.tls.key)
+        # A password, though none is needed: OpenSSL would ask the terminal for one.
+        context.load_cert_chain(config.tls.certificate, config.tls.key, password="")
     except (OSError, ValueError) as error:
         raise SetupError(
             f"The TLS files of {config.names[config.rank]} cannot be used ({error}). "

@@ -21,6 +21,7 @@ A beat is three bytes of public state; no secret and no share is in it.
 """
 
 import contextlib
+import math
 import struct
 import threading
 import time
@@ -33,12 +34,15 @@ from ditto.engine.connection import Line, connect
 from ditto.errors import PeerError, PeerLostError, PeerStalledError
 from ditto.protocols import Channel
 from ditto.protocols.channel import Buffer, peers_of
-from ditto.sharing import Rank
+from ditto.sharing import RANKS, Rank
 
 _HEADER = struct.Struct("<HQ")  # length of the key, length of the body
 _BEAT = struct.Struct("<BBB")  # kind, rank it is about, whether that one is gone
 _ALIVE, _GAVE_UP, _LEAVING = 0, 1, 2
 _NOBODY = 255
+_RANKS = tuple(int(rank) for rank in RANKS)
+_SENSE = {(kind, who) for kind in (_ALIVE, _LEAVING) for who in (*_RANKS, _NOBODY)}
+_SENSE |= {(_GAVE_UP, who) for who in _RANKS}
 _GOODBYE = b""
 
 BEATS = 20
@@ -87,7 +91,7 @@ class _Outbox:
             self._changed.notify()
 
     def finish(self, patience: float) -> None:
-        """Send what is left, then end the line."""
+        """Send what is left and wait until it is read, then end the line."""
         with self._changed:
             self._over = True
             self._changed.notify()
@@ -100,9 +104,10 @@ class _Outbox:
                 with self._changed:
                     self._changed.wait_for(lambda: self._due or self._over)
                     if not self._due:
-                        return
+                        break
                     message = self._due.popleft()
                 self._line.send(message)
+            self._line.finish()
 
 
 class Links:
@@ -120,7 +125,7 @@ class Links:
         now = time.monotonic()
         self._heard = dict.fromkeys(self._peers, now)
         self._said = dict.fromkeys(self._peers, (_ALIVE, _NOBODY, 0))
-        self._cut_off: set[Rank] = set()
+        self._cut_off: dict[Rank, float] = {}
         self._all_read: set[Rank] = set()
         self._waiting = _NOBODY
         self._blames: Blame | None = None
@@ -195,18 +200,21 @@ class Links:
             return told
         if source in self._all_read:
             return _LEFT, source, True
-        if self._cut_off:
-            return _GONE, min(self._cut_off), True
         now, timeout = time.monotonic(), self.config.timeout
-        staying = [peer for peer in self._peers if self._said[peer][0] != _LEAVING]
-        lost = min(staying, key=lambda peer: self._heard[peer], default=source)
-        if now - self._heard[lost] > SILENT_BEATS * timeout / BEATS:
-            return _GONE, lost, True
+        for peer in self._peers:
+            if now > self._cut_off.get(peer, math.inf):
+                return _GONE, peer, True
+            silence = 0.0 if self._leaves(peer) else now - self._heard[peer]
+            if silence > SILENT_BEATS * timeout / BEATS:
+                return _GONE, peer, True
         if now - started > STALLED_AFTER * timeout:
             waits_for = self._said[source][1]
             innocent = waits_for in (_NOBODY, int(self.config.rank))
             return _STALLED, source if innocent else Rank(waits_for), False
         return None
+
+    def _leaves(self, peer: Rank) -> bool:
+        return self._said[peer][0] == _LEAVING
 
     def _told(self) -> Blame | None:
         """What a peer that has given up said of it."""
@@ -265,23 +273,31 @@ class Links:
                 with self._arrived:
                     self._arrived.notify_all()
                     if said is None:
-                        self._cut_off.add(peer)
+                        self._note_cut_off(peer, patience=0.0)
                         return
                     self._heard[peer] = time.monotonic()
-                    if said[1] in (0, 1, 2, _NOBODY):
+                    if said[:2] in _SENSE:
                         self._said[peer] = said
 
+    def _note_cut_off(self, peer: Rank, *, patience: float) -> None:
+        """Say that a peer is gone, unless it tells another story meanwhile."""
+        if not self._closed:
+            moment = time.monotonic() + patience
+            self._cut_off[peer] = min(moment, self._cut_off.get(peer, math.inf))
+
     def _listen(self, peer: Rank) -> None:
-        with (
-            contextlib.closing(self._lines[peer].mail_from) as line,
-            contextlib.suppress(OSError),  # the peer's beats end then too
-        ):
+        with contextlib.closing(self._lines[peer].mail_from) as line:
             while True:
-                length, size = _HEADER.unpack(line.read(_HEADER.size))
-                key = bytes(line.read(length))
-                if key != _GOODBYE and self._unread + size > MAILBOX_BYTES:
-                    return  # flooded: let the wait for it run out
-                body = line.read(size)
+                try:
+                    length, size = _HEADER.unpack(line.read(_HEADER.size))
+                    key = bytes(line.read(length))
+                    if self._unread + size > MAILBOX_BYTES:
+                        return  # flooded: let the wait for it run out
+                    body = line.read(size)
+                except OSError:
+                    with self._arrived:  # its last beats, which tell why, may be late
+                        self._note_cut_off(peer, patience=self.config.timeout / BEATS)
+                    return
                 with self._arrived:
                     self._arrived.notify_all()
                     if key == _GOODBYE:

@@ -2,7 +2,7 @@
 
 Steps
     1. Every party makes an ephemeral X25519 key and sends its public half to both
-       peers, with a digest of the session id.
+       peers, with a digest of the session id and of the parties' names by rank.
     2. Each pair derives the key of its mask stream from the shared secret with HKDF,
        bound to the session and to both public halves.
 
@@ -40,7 +40,8 @@ def agree(channel: Channel, *, session: bytes) -> Party:
     """Agree with both peers on a session's secrets; the party, with fresh streams."""
     private = X25519PrivateKey.generate()
     mine = private.public_key().public_bytes_raw()
-    digest = hashlib.sha256(session).digest()[:_DIGEST_BYTES]
+    about = b"\0".join([session, *(name.encode() for name in channel.names)])
+    digest = hashlib.sha256(about).digest()[:_DIGEST_BYTES]
     hello = np.frombuffer(digest + mine, np.uint8)
     for peer in peers_of(channel.rank):
         channel.send(peer, [hello], tag=_TAG)
@@ -50,14 +51,15 @@ def agree(channel: Channel, *, session: bytes) -> Party:
         name = channel.names[peer]
         if message[:_DIGEST_BYTES] != digest:
             raise SetupError(
-                f"{name} is in another session. Give all three parties one session id."
+                f"{name} is in another session, or lists the parties in another order. "
+                f"Give all three parties one session id and one list."
             )
         theirs = message[_DIGEST_BYTES:]
         try:
             secret = private.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
             raise MessageError(f"{name} sent no valid public key.") from None
-        transcript = session + b"\0" + b"".join(sorted((mine, theirs)))
+        transcript = about + b"\0" + b"".join(sorted((mine, theirs)))
         low, high = sorted((channel.rank, peer))
         label = f"masks of P{low:d} and P{high:d}"
         streams[peer] = Stream(derive_key(secret, session=transcript, label=label))
