@@ -1,19 +1,23 @@
 """The command as a person runs it: in a process of its own."""
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ditto import __version__
 
+DITTO = [sys.executable, "-c", "from ditto.cli import main; main()"]
+
 
 def ditto(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from ditto.cli import main; main()", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False
+        [*DITTO, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -109,6 +113,38 @@ def test_bench_links(tmp_path: Path) -> None:
         ("ditto", 1 << 14),
     ]
     assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_a_command_that_is_ended_leaves_no_party_behind() -> None:
+    running = subprocess.Popen(
+        [*DITTO, "bench", "links", "--repeat", "1000000"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while len(parties := workers(running.pid)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(3)  # they are in a call by now, or nearly
+        running.terminate()
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert running.returncode == 128 + signal.SIGTERM, said
+    assert b"Traceback" not in said
+    assert len(parties) == 3
+    assert not any(Path(f"/proc/{party}").exists() for party in parties)
+
+
+def workers(parent: int) -> list[int]:
+    """The parties' processes that a process has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            mine = f"\nPPid:\t{parent}\n" in (folder / "status").read_text()
+            if mine and b"ditto.engine.worker" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def test_bench_matmul(tmp_path: Path) -> None:

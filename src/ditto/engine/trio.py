@@ -95,7 +95,7 @@ class Trio(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
 
 
@@ -215,6 +215,12 @@ class ProcessTrio(Trio):
         path = f"{_importable(function)}:{function.__qualname__}"
         bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
         return self._ask(bodies, arrays or [{}] * 3, on_outcome, on_progress)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            for process in self.processes:  # interrupted: they may be in a long call
+                process.kill()
+        self.close()
 
     def close(self) -> None:
         """See Trio."""
