@@ -5,6 +5,7 @@ versions, the command, and one row for every run. A ratio is only ever formed be
 two rows of one file and one network, since seconds of two machines do not compare.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, log10
@@ -39,6 +40,8 @@ RINGS = {
 }
 _CHAIN = ("spu", "puma", "paper", "ditto")
 _NONE = "-"
+_SMALL = 0.005
+"""The part of bytes and of seconds up to which a line is not worth a place."""
 _DAGGER, _BORROWED = "†", "‡"
 
 
@@ -460,6 +463,7 @@ def _their_ablation(row: Row, named: bool) -> tuple[list[list[str]], bool]:
 
 
 def _breakdown(rows: Sequence[Row]) -> list[str]:
+    """Of every model and network, in the setting that was measured most."""
     lines = []
     named = several_sources(rows)
     ways: tuple[tuple[str, Callable[[Part], str]], ...] = (
@@ -467,8 +471,11 @@ def _breakdown(rows: Sequence[Row]) -> list[str]:
         ("function", lambda part: part.what),
         ("scope", lambda part: scope_names(part.scope)[-1]),
     )
+    measured = Counter(row.setting for row in rows)
     having = [row for row in rows if row.parts]
-    for group in grouped(having, lambda r: (r.place, r.setting)).values():
+    for same in grouped(having, lambda r: (r.place, r.model)).values():
+        settings = grouped(same, lambda r: r.setting)
+        group = settings[max(settings, key=lambda setting: measured[setting])]
         first = group[0]
         where = f"{first.called}, {first.tokens} tokens, {place_name(first, named)}"
         lines += [f"### {_text(where)}", ""]
@@ -481,12 +488,18 @@ def _breakdown(rows: Sequence[Row]) -> list[str]:
 
 
 def _sums(row: Row, key: Callable[[Part], str]) -> list[list[str]]:
-    """Bytes, rounds and seconds by key, the slowest first."""
-    found: dict[str, list[Part]] = {}
-    for part in row.parts:
-        found.setdefault(key(part), []).append(part)
+    """Bytes, rounds and seconds by key, the slowest first, the small ones as one."""
+    found = grouped(row.parts, key)
     all_sent = sum(part.bytes for part in row.parts)
     all_seconds = sum(part.seconds for part in row.parts)
+    small = [
+        name
+        for name, parts in found.items()
+        if sum(p.bytes for p in parts) <= _SMALL * all_sent
+        and sum(p.seconds for p in parts) <= _SMALL * all_seconds
+    ]
+    if len(small) > 1:
+        found["(others)"] = [part for name in small for part in found.pop(name)]
     cells = []
     for name, parts in sorted(
         found.items(), key=lambda i: -sum(p.seconds for p in i[1])

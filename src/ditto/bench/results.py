@@ -21,6 +21,7 @@ ORDER = ("spu", "puma", "mpcformer", "paper", "ditto")
 """Profiles as they stand in tables and legends; others follow."""
 
 _Key = TypeVar("_Key")
+_Item = TypeVar("_Item")
 _Name = Annotated[str, Field(min_length=1, max_length=1000)]
 _Count = Annotated[int, Field(ge=1, lt=1 << 63)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -206,11 +207,13 @@ def rank(profile: str) -> int:
     return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
-def grouped(rows: Iterable[Row], key: Callable[[Row], _Key]) -> dict[_Key, list[Row]]:
-    """Rows by key, in order of appearance."""
-    found: dict[_Key, list[Row]] = {}
-    for row in rows:
-        found.setdefault(key(row), []).append(row)
+def grouped(
+    items: Iterable[_Item], key: Callable[[_Item], _Key]
+) -> dict[_Key, list[_Item]]:
+    """Rows or parts by key, in order of appearance."""
+    found: dict[_Key, list[_Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
     return found
 
 
