@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ditto.compiler import Simulator, compile, run_local, simulate
@@ -81,6 +81,7 @@ def build(program: list[tuple[Any, ...]]) -> Any:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(program=programs, seed=st.integers(0, 2**32 - 1))
+@example(program=[("sub", 0, 0), ("batched", 0, 2)], seed=0)  # a product with nothing
 def test_parties_and_simulator_agree(
     program: list[tuple[Any, ...]], seed: int, trio: ThreadTrio
 ) -> None:

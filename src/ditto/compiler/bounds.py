@@ -226,6 +226,11 @@ def _node_error(node: Node, xs: Any, es: Any, y: Any, unit: float) -> Any:
         case "mul":
             a, b = (jnp.abs(jnp.asarray(x, float)) for x in xs)
             return a * es[1] + b * es[0] + es[0] * es[1] + 2 * unit
+        case "dot_general":
+            sizes = [jnp.abs(jnp.asarray(x, float)) for x in xs]
+            most = [size + e for size, e in zip(sizes, es, strict=True)]
+            exact = evaluate(node.op, node.params, sizes, np.float64)
+            return evaluate(node.op, node.params, most, np.float64) - exact + 2 * unit
         case op if op in LINEAR_SHAPE:
             return evaluate(op, node.params, es, np.float64)
         case op if op in ELEMENTWISE and len(xs) == 1:
