@@ -17,7 +17,7 @@ row wan --models gpt2-base --profiles ditto --repeat 2
 
 # The others, on one network.
 row lan --models bert-base --profiles spu,paper,mpcformer,mpcformer-2relu --depth 2
-row lan --models gpt2-base --profiles paper --depth 2
+row lan --models gpt2-base --profiles paper --depth 2 --repeat 3
 
 # Lengths and batches.
 for network in lan wan; do
