@@ -4,7 +4,7 @@ import shutil
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,41 +17,21 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from ditto.engine import LinkConfig, PartyAddress, TlsFiles
+from ditto.engine import NAMES, LinkConfig, TlsFiles
 from ditto.engine.certificates import make_local_certificates
 from ditto.engine.connection import Lines, connect
-from ditto.engine.trio import free_hosts
 from ditto.errors import DittoError, PeerIdentityError, SetupError
 from ditto.fixedpoint import Ring
 from ditto.protocols import agree, memory_channels
 from ditto.protocols.party import Exchange, Role, Steps
 from ditto.sharing import RANKS, Rank
 
-NAMES = ("alice", "bob", "carol")
+from .parties import close, configs
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[TlsFiles, ...]:
     return make_local_certificates(tmp_path_factory.mktemp("certificates"), NAMES)
-
-
-def configs(files: Sequence[TlsFiles], patience: float = 20.0) -> list[LinkConfig]:
-    parties = tuple(
-        PartyAddress(name=name, host=host)
-        for name, host in zip(NAMES, free_hosts(), strict=True)
-    )
-    return [
-        LinkConfig.model_validate(
-            {
-                "rank": rank,
-                "parties": parties,
-                "session": "s",
-                "connect_timeout": patience,
-                "tls": files[rank],
-            }
-        )
-        for rank in RANKS
-    ]
 
 
 @pytest.fixture
@@ -61,11 +41,11 @@ def meet() -> Iterator[Callable[..., list[Any]]]:
 
     def all_join(files: Sequence[TlsFiles], patience: float = 20.0) -> list[Any]:
         with ThreadPoolExecutor(3) as pool:
-            met.extend(pool.map(join, configs(files, patience)))
+            met.extend(pool.map(join, configs(files, connect_timeout=patience)))
         return met
 
     yield all_join
-    close(met)
+    close(mine for mine in met if isinstance(mine, dict))
 
 
 def join(config: LinkConfig) -> dict[Rank, Lines] | DittoError:
@@ -73,14 +53,6 @@ def join(config: LinkConfig) -> dict[Rank, Lines] | DittoError:
         return connect(config)
     except DittoError as error:
         return error
-
-
-def close(met: Iterable[Any]) -> None:
-    for lines in (
-        line for mine in met if isinstance(mine, dict) for line in mine.values()
-    ):
-        for line in vars(lines).values():
-            line.close()
 
 
 def test_each_party_hears_each_other_on_a_line_of_its_own(

@@ -6,24 +6,15 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from ditto.engine import NAMES, LinkConfig, PartyAddress, TlsFiles
+from ditto.engine import NAMES, LinkConfig, TlsFiles
 from ditto.engine.certificates import make_local_certificates
-from ditto.engine.trio import free_hosts
-from ditto.sharing import Rank
+
+from .parties import configs
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
-    return make_local_certificates(tmp_path_factory.mktemp("tls"), NAMES)[0]
-
-
-def config(files: TlsFiles, **changes: object) -> LinkConfig:
-    parties = tuple(
-        PartyAddress(name=name, host=host)
-        for name, host in zip(NAMES, free_hosts(), strict=True)
-    )
-    values = {"rank": Rank.P0, "parties": parties, "session": "s", "tls": files}
-    return LinkConfig.model_validate(values | changes)
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[TlsFiles, ...]:
+    return make_local_certificates(tmp_path_factory.mktemp("tls"), NAMES)
 
 
 OPEN = """
@@ -49,16 +40,18 @@ def open_alone(given: LinkConfig) -> str:
 
 
 def test_a_peer_that_never_comes_is_named_with_its_address(
-    files: TlsFiles,
+    files: tuple[TlsFiles, ...],
 ) -> None:
-    lonely = config(files, connect_timeout=2)
+    lonely = configs(files, connect_timeout=2)[0]
     said = open_alone(lonely)
     assert said.startswith("PeerLostError bob did not answer")
     assert lonely.parties[1].host in said
 
 
-def test_peers_that_listen_but_do_not_join_are_told_apart(files: TlsFiles) -> None:
-    given = config(files, connect_timeout=2)
+def test_peers_that_listen_but_do_not_join_are_told_apart(
+    files: tuple[TlsFiles, ...],
+) -> None:
+    given = configs(files, connect_timeout=2)[0]
     with contextlib.ExitStack() as stack:
         for party in given.parties[1:]:
             listener = stack.enter_context(socket.socket())
@@ -68,8 +61,8 @@ def test_peers_that_listen_but_do_not_join_are_told_apart(files: TlsFiles) -> No
     assert said.startswith("SetupError bob was there, but no connection with it")
 
 
-def test_a_port_that_is_taken_is_said(files: TlsFiles) -> None:
-    given = config(files, connect_timeout=5)
+def test_a_port_that_is_taken_is_said(files: tuple[TlsFiles, ...]) -> None:
+    given = configs(files, connect_timeout=5)[0]
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", int(given.parties[0].host.split(":")[1])))
         holder.listen()
@@ -89,6 +82,8 @@ def test_a_port_that_is_taken_is_said(files: TlsFiles) -> None:
         {"surprise": 1},
     ],
 )
-def test_wrong_configurations_are_refused(files: TlsFiles, changes: dict) -> None:
+def test_wrong_configurations_are_refused(
+    files: tuple[TlsFiles, ...], changes: dict
+) -> None:
     with pytest.raises(ValidationError):
-        config(files, **changes)
+        configs(files, **changes)

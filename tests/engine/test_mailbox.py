@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ditto.engine import NAMES, LinkConfig, PartyAddress
+from ditto.engine import NAMES
 from ditto.engine.certificates import make_local_certificates
 from ditto.engine.connection import Lines, connect
 from ditto.engine.links import BEATS, Links
-from ditto.engine.trio import free_hosts
 from ditto.errors import PeerLostError, PeerStalledError
-from ditto.sharing import RANKS, Rank
+from ditto.sharing import Rank
+
+from .parties import close, configs
 
 TIMEOUT = 5.0
 BEAT = TIMEOUT / BEATS
@@ -43,32 +44,15 @@ class Peer:
 def played(tmp_path: Path) -> Iterator[tuple[Links, Peer, Peer]]:
     """P0's links, and its peers P1 and P2."""
     files = make_local_certificates(tmp_path, NAMES)
-    parties = tuple(
-        PartyAddress(name=name, host=host)
-        for name, host in zip(NAMES, free_hosts(), strict=True)
-    )
-    configs = [
-        LinkConfig.model_validate(
-            {
-                "rank": rank,
-                "parties": parties,
-                "session": "s",
-                "timeout": TIMEOUT,
-                "tls": files[rank],
-            }
-        )
-        for rank in RANKS
-    ]
+    mine, *others = configs(files, timeout=TIMEOUT)
     with ThreadPoolExecutor(3) as pool:
-        opening = pool.submit(Links, configs[0])
-        met = list(pool.map(connect, configs[1:]))
+        opening = pool.submit(Links, mine)
+        met = list(pool.map(connect, others))
         links = opening.result()
     yield links, Peer(met[0][Rank.P0]), Peer(met[1][Rank.P0])
     links.abort()
     links.close()
-    for lines in (line for mine in met for line in mine.values()):
-        for line in vars(lines).values():
-            line.close()
+    close(met)
 
 
 Played = tuple[Links, Peer, Peer]

@@ -136,16 +136,17 @@ def _wait_for_ready(
     config: LinkConfig, outward: _Ends, inward: _Ends, deadline: float
 ) -> None:
     """Until both peers have all of their connections: from then on they beat."""
-    for line in outward.values():
-        line.send(_READY)
-        line.wait_until(None)
-    for (peer, _), line in inward.items():
-        try:
-            line.wait_until(deadline)
-            line.read(len(_READY))
-            line.wait_until(None)
-        except OSError:
-            raise _not_up(config, peer) from None
+    for ends in (outward, inward):
+        for (peer, _), line in ends.items():
+            try:
+                line.wait_until(deadline)
+                if ends is outward:
+                    line.send(_READY)
+                else:
+                    line.read(len(_READY))
+                line.wait_until(None)
+            except OSError:
+                raise _not_up(config, peer) from None
 
 
 class _Door:

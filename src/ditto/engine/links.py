@@ -91,12 +91,11 @@ class _Outbox:
             self._changed.notify()
 
     def finish(self, patience: float) -> None:
-        """Send what is left and wait until it is read, then end the line."""
+        """Send what is left and wait until it is read."""
         with self._changed:
             self._over = True
             self._changed.notify()
         self._thread.join(patience)
-        self._line.end()
 
     def _work(self) -> None:
         with contextlib.closing(self._line), contextlib.suppress(OSError):
@@ -129,7 +128,7 @@ class Links:
         self._all_read: set[Rank] = set()
         self._waiting = _NOBODY
         self._blames: Blame | None = None
-        self._leaving = self._closed = self._urgent = False
+        self._closed = self._urgent = False
         self._outboxes = {p: _Outbox(lines.mail_to) for p, lines in self._lines.items()}
         for peer in self._peers:
             _start(partial(self._listen, peer))
@@ -174,7 +173,7 @@ class Links:
         with self._changed:
             if self._closed:
                 return
-            self._closed = self._leaving = True
+            self._closed = True
             self._changed.notify_all()
             self._arrived.notify_all()
         failed = self._blames is not None or self._told() is not None
@@ -204,17 +203,14 @@ class Links:
         for peer in self._peers:
             if now > self._cut_off.get(peer, math.inf):
                 return _GONE, peer, True
-            silence = 0.0 if self._leaves(peer) else now - self._heard[peer]
-            if silence > SILENT_BEATS * timeout / BEATS:
+            silent = now - self._heard[peer] > SILENT_BEATS * timeout / BEATS
+            if silent and self._said[peer][0] != _LEAVING:
                 return _GONE, peer, True
         if now - started > STALLED_AFTER * timeout:
             waits_for = self._said[source][1]
             innocent = waits_for in (_NOBODY, int(self.config.rank))
             return _STALLED, source if innocent else Rank(waits_for), False
         return None
-
-    def _leaves(self, peer: Rank) -> bool:
-        return self._said[peer][0] == _LEAVING
 
     def _told(self) -> Blame | None:
         """What a peer that has given up said of it."""
@@ -240,7 +236,7 @@ class Links:
 
     def _state(self) -> bytes:
         if self._blames is None:
-            return _BEAT.pack(_LEAVING if self._leaving else _ALIVE, self._waiting, 0)
+            return _BEAT.pack(_LEAVING if self._closed else _ALIVE, self._waiting, 0)
         text, culprit, gone = self._blames
         if text == _GAVE_UP_ON_US:
             culprit = self.config.rank
@@ -251,14 +247,12 @@ class Links:
         last = False
         while not last:
             with self._changed:
-                self._changed.wait_for(lambda: self._leaving or self._urgent, pace)
+                self._changed.wait_for(lambda: self._closed or self._urgent, pace)
                 self._urgent = False
-                last, beat = self._leaving, self._state()
+                last, beat = self._closed, self._state()
             for peer in self._peers:
-                try:
+                with contextlib.suppress(OSError):  # gone, which its own silence tells
                     self._lines[peer].beats_to.send(beat)
-                except OSError:
-                    continue  # gone, which its own silence tells
         for peer in self._peers:
             self.post(peer, _GOODBYE, [])
             self._lines[peer].beats_to.close()
