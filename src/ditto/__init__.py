@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         run_local,
         simulate,
     )
+    from ditto.errors import AnswerWarning
     from ditto.inference import Pretrained, from_pretrained
 
 __version__ = version("ditto-mpc")
@@ -29,6 +30,7 @@ __all__ = [
     "LAN",
     "PROFILES",
     "WAN",
+    "AnswerWarning",
     "Network",
     "Plan",
     "Pretrained",
@@ -44,6 +46,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load the compiler or the models, and JAX with them, when first used."""
+    if name == "AnswerWarning":
+        from ditto.errors import AnswerWarning
+
+        return AnswerWarning
     if name in ("Pretrained", "from_pretrained"):
         import ditto.inference
 

@@ -130,6 +130,10 @@ class CapacityError(DittoError):
     public = "A value lies outside the range the model was prepared for."
 
 
+class AnswerWarning(UserWarning):
+    """An answer that is not to be trusted: it is not what the float model says."""
+
+
 class CheckpointError(DittoError):
     """A model folder that cannot be read, or that holds an unsupported model."""
 

@@ -29,6 +29,8 @@ def test_run(tmp_path: Path, texts: Path) -> None:
         assert word in done.stdout
     answers = json.loads(out.read_text())
     assert [a["label"] in ("good", "bad") for a in answers] == [True, True]
+    assert [a["doubt"] for a in answers] == [None, None]
+    assert max(a["difference"] for a in answers) < 0.02
 
 
 def test_generate(tmp_path: Path, texts: Path) -> None:
@@ -53,12 +55,13 @@ def test_eval_and_verify(tmp_path: Path, texts: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "matthews" in done.stdout
-    assert "headroom: at least" in done.stdout
+    assert "bits at the tightest place" in done.stdout
     done = ditto(
         "verify", str(model), "--calibration", str(texts), "--length", "16",
-        "--plot", str(tmp_path / "verified.svg"),
+        "--limit", "12", "--layers", "2", "--plot", str(tmp_path / "verified.svg"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
+    assert "0 of 12 texts left a range in the simulator" in done.stdout
     assert "safe" in done.stdout
     assert (tmp_path / "verified.svg").read_text().startswith("<?xml")
 

@@ -82,6 +82,7 @@ def build(program: list[tuple[Any, ...]]) -> Any:
 )
 @given(program=programs, seed=st.integers(0, 2**32 - 1))
 @example(program=[("sub", 0, 0), ("batched", 0, 2)], seed=0)  # a product with nothing
+@example(program=[("row_max", 0), ("gelu", 2)], seed=0)  # a bias beyond the ring
 def test_parties_and_simulator_agree(
     program: list[tuple[Any, ...]], seed: int, trio: ThreadTrio
 ) -> None:
@@ -120,10 +121,10 @@ def test_an_overflow_names_the_tensor_and_the_scope() -> None:
 
     small = np.linspace(-1, 1, 8, dtype=np.float32)
     plan = compile(function, (small,), calibration=[(small,)])
-    fits = simulate(plan, (1.3 * small,))
+    fits = simulate(plan, (1.5 * small,))
     assert 0 < fits.tightest.bits < 1
-    with pytest.raises(CapacityError, match=r"encoder\.layer\.3"):
-        simulate(plan, (1.9 * small,))
+    with pytest.raises(CapacityError, match=r"encoder\.layer\.3.* reaches 4\.4"):
+        simulate(plan, (2.1 * small,))
 
 
 def test_an_input_beyond_its_range_is_named() -> None:
@@ -149,8 +150,7 @@ def test_the_simulator_runs_many_inputs_without_compiling_again() -> None:
 def test_headroom_is_told_for_products_before_their_recast() -> None:
     """The margin is 2, so what was calibrated has at least one bit left."""
     x = np.random.default_rng(2).normal(size=(8, 8)).astype(np.float32)
-    plan = compile(lambda a: (a @ a.T) @ a, (x,), calibration=[(x,)])
+    plan = compile(lambda a: ((a @ a.T) @ a) * a, (x,), calibration=[(x,)])
     found = simulate(plan, (x,))
     assert 1 <= found.tightest.bits <= 3
-    products = [h for h in found.headroom if h.op == "einsum"]
-    assert len(products) == 4  # each twice: before its recast and after
+    assert [h.op for h in found.headroom] == ["einsum", "einsum", "multiply"]

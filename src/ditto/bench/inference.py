@@ -36,7 +36,6 @@ from ditto.errors import SetupError
 from ditto.inference.backends import FloatBackend, PartiesBackend
 from ditto.inference.jobs import Job
 from ditto.inference.plans import Plans
-from ditto.inference.sample_text import SAMPLE_TEXT
 from ditto.inference.samples import RandomSamples, Samples, TextSamples
 from ditto.models import Model, load_model, random_model
 
@@ -134,7 +133,7 @@ def _load(name: str, layers: int | None) -> tuple[Model, Samples]:
     if layers is not None:
         raise SetupError("Only shapes can be measured at a reduced depth.")
     if Path(name).is_dir():
-        return load_model(name), TextSamples(Tokenizer.load(name), SAMPLE_TEXT)
+        return load_model(name), TextSamples(Tokenizer.load(name))
     raise SetupError(f"{name!r} is neither a folder nor one of {', '.join(SHAPES)}.")
 
 

@@ -7,15 +7,19 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.text import Text
 
 from ditto.cli.show import (
+    DOUBTFUL,
     CalibrationFile,
     Gelu,
+    Margin,
     ModelFolder,
     ProfileName,
     calibration_texts,
     chosen_profile,
     console,
+    doubt_line,
     headroom_line,
     table,
 )
@@ -49,6 +53,7 @@ def evaluate(
         str | None, typer.Option(help="What the model is for, if not as saved.")
     ] = None,
     calibration: CalibrationFile = None,
+    margin: Margin = None,
     length: Annotated[
         int | None,
         typer.Option(help="Pad all texts to this many tokens: one plan.", min=2),
@@ -73,9 +78,9 @@ def evaluate(
     """Score a model on real data, in float, in the simulator or by three parties.
 
     Beside the task's score stands how often the answer is the float model's, and the
-    headroom: how close any value came to the bound of its type. An overflow would be
-    the one way to be silently wrong; inputs that cause one are listed, and the command
-    then ends with code 1.
+    headroom: how close any value came to the end of its range. Inputs that leave a
+    range in the simulator are listed, and with three parties those whose answer is
+    further from the float model's than it may be; the command then ends with code 3.
     """
     from ditto.errors import SetupError
     from ditto.evaluation import Setting
@@ -97,7 +102,7 @@ def evaluate(
             data,
             mode,  # type: ignore[arg-type]
             Setting(
-                chosen_profile(profile, gelu),
+                chosen_profile(profile, gelu, margin),
                 calibration_texts(calibration),
                 length,
                 tokens,
@@ -116,11 +121,13 @@ def evaluate(
     out.print(table(title, ["figure"], ["value"], rows))
     out.print(headroom_line(found.headroom))
     for overflow in found.overflows:
-        out.print(f"[red]overflow[/]: {overflow}", highlight=False)
+        out.print(Text.assemble(("overflow", "red"), f": {overflow}"))
+    for doubt in found.doubts:
+        out.print(doubt_line(*doubt.split(": ", 1)))
     if json_file:
         json_file.write_text(json.dumps(_as_json(found), indent=2) + "\n")
-    if found.overflows:
-        raise typer.Exit(1)
+    if found.overflows or found.doubts:
+        raise typer.Exit(DOUBTFUL)
 
 
 def _figure(value: float) -> str:
@@ -136,4 +143,5 @@ def _as_json(found: Any) -> dict[str, Any]:
         "scores": found.scores,
         "headroom_bits": {k: round(h.bits, 3) for k, h in found.headroom.items()},
         "overflows": found.overflows,
+        "doubts": found.doubts,
     }

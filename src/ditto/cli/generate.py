@@ -1,18 +1,22 @@
 """``ditto generate``: text that follows a prompt nobody sees."""
 
+import warnings
 from typing import Annotated
 
 import typer
 
 from ditto.cli.show import (
+    DOUBTFUL,
     CalibrationFile,
     Gelu,
+    Margin,
     ModelFolder,
     ProfileName,
     calibration_texts,
     chosen_profile,
     console,
     cost_table,
+    doubt_line,
     stages,
     table,
 )
@@ -44,37 +48,43 @@ def generate(
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
     calibration: CalibrationFile = None,
+    margin: Margin = None,
 ) -> None:
     """Continue a prompt that nobody sees, token by token.
 
     Keys and values of what came before stay with the three parties as shares, so each
     further token costs one position and not the whole text again. The tokens appear as
-    they come; below stands what the float model would have said, and the cost.
+    they come; below stands what the float model would have said, and the cost. A token
+    whose logits are further from the float model's than they may be is named, and the
+    command ends with code 3.
     """
     from ditto.client import Sampling
+    from ditto.errors import AnswerWarning
     from ditto.inference import from_pretrained
     from ditto.inference.backends import PartiesBackend
 
     sampling = Sampling(temperature, top_k, top_p, seed)
+    warnings.simplefilter("ignore", AnswerWarning)  # told below
     out = console()
     model, stream = None, None
     try:
         with stages() as shown:
             model = from_pretrained(
                 model_dir,
-                profile=chosen_profile(profile, gelu),
+                profile=chosen_profile(profile, gelu, margin),
                 calibration=calibration_texts(calibration),
                 on_stage=shown.stage,
                 on_part=shown.part,
             )
             stream = model.generate(prompt, tokens, sampling=sampling, inside=inside)
             first = next(stream)
-        ids = [first.ids[0]]
+        made = [first]
         typer.echo(prompt + first.texts[0], nl=False)
         for token in stream:
-            ids.append(token.ids[0])
+            made.append(token)
             typer.echo(token.texts[0], nl=False)
         typer.echo("\n")
+        ids = [token.ids[0] for token in made]
         backend = model.backend
     finally:
         if stream is not None:
@@ -85,6 +95,9 @@ def generate(
         plain = model.also("float")
         due = [t.ids[0] for t in plain.generate(prompt, tokens, sampling=sampling)]
         out.print(_compared(ids, due, plain.tokenizer.decode(due)), markup=False)
+    doubts = {k: d for k, token in enumerate(made, 1) for d in token.doubts if d}
+    for k, doubt in doubts.items():
+        out.print(doubt_line(f"token {k}", doubt))
     if isinstance(backend, PartiesBackend):
         begun, *later = backend.runs
         rows = [
@@ -94,6 +107,8 @@ def generate(
         numbers = ["MB", "rounds", "seconds"]
         out.print(table("Cost of a token, all parties", ["token"], numbers, rows))
         out.print(cost_table(backend.runs, f"Cost of all {len(ids)} tokens, by part"))
+    if doubts:
+        raise typer.Exit(DOUBTFUL)
 
 
 def _compared(ids: list[int], due: list[int], text: str) -> str:

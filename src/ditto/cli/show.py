@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ditto.compiler import Profile
     from ditto.compiler.local import Run
     from ditto.compiler.simulator import Headroom
+    from ditto.inference.samples import Text as Sample
 
 ModelFolder = Annotated[
     Path,
@@ -37,25 +38,46 @@ CalibrationFile = Annotated[
     Path | None,
     typer.Option(
         "--calibration",
-        help="Texts like those that will be asked, one a line (or a TSV with a column "
-        "'sentence'). Without it, a few everyday sentences.",
+        help="Texts like those that will be asked, one a line, or a TSV with a column "
+        "'sentence', or with pairs: 'sentence1' and 'sentence2'. Without it, everyday "
+        "texts of many kinds.",
     ),
 ]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        help="How many times further than on the calibration any value may go: 2 "
+        "unless told. More is safer and less exact.",
+        min=1,
+        max=64,
+    ),
+]
+DOUBTFUL = 3
+"""The exit code of a command whose answers are not to be trusted."""
 
 
-def chosen_profile(name: str, gelu: str | None) -> "Profile":
+def chosen_profile(
+    name: str, gelu: str | None, margin: float | None = None
+) -> "Profile":
     """The profile of the options."""
     from ditto.compiler.profile import find_profile
 
+    given = {"gelu": gelu, "margin": margin}
+    changes = {field: value for field, value in given.items() if value is not None}
     profile = find_profile(name)
-    return profile if gelu is None else profile.replace(gelu=gelu)
+    return profile.replace(**changes) if changes else profile
 
 
-def calibration_texts(path: Path | None) -> list[str] | None:
+def calibration_texts(path: Path | None) -> "list[Sample] | None":
     """The texts of the option, if it is given."""
-    from ditto.evaluation import read_lines
+    from ditto.evaluation import read_texts
 
-    return None if path is None else read_lines(path, 64)
+    return None if path is None else read_texts(path, 64)
+
+
+def doubt_line(what: str, doubt: str) -> Text:
+    """What is said of an answer that is not to be trusted."""
+    return Text.assemble(("not to be trusted", "red"), f": {what}: {doubt}.")
 
 
 def console() -> Console:
@@ -91,6 +113,15 @@ class Stages:
     def stage(self, what: str) -> None:
         """Something is being prepared."""
         self._bar.update(self._task, description=what, total=None)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """So many of something are done."""
+        self._bar.update(
+            self._task,
+            description=f"{what} {done}/{total}",
+            completed=done,
+            total=total,
+        )
 
     def part(self, part: str, step: int, steps: int) -> None:
         """The parties are at a part of the model."""
@@ -137,9 +168,5 @@ def headroom_line(headroom: "dict[str, Headroom]") -> str:
     """The tightest place, in a sentence."""
     if not headroom:
         return "headroom: not measured"
-    part, tightest = min(headroom.items(), key=lambda item: item[1].bits)
-    return (
-        f"headroom: at least {tightest.bits:.2f} bits everywhere (tightest: "
-        f"{tightest.op} in {part}, {tightest.largest:.4g} of "
-        f"{tightest.type.max_value:.4g})"
-    )
+    tightest = min(headroom.values(), key=lambda h: h.bits)
+    return f"headroom: {tightest.bits:.2f} bits at the tightest place: {tightest}"

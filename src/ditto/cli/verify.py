@@ -4,12 +4,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from ditto.cli.show import (
+    DOUBTFUL,
     CalibrationFile,
     Gelu,
+    Margin,
     ModelFolder,
     ProfileName,
+    calibration_texts,
     chosen_profile,
     console,
     stages,
@@ -21,10 +25,13 @@ if TYPE_CHECKING:
 
 _SAID = {
     "safe": "[green]safe[/]: answers are the float model's, with room to spare",
-    "tight": "[yellow]tight[/]: answers are right, but inputs not much larger would "
-    "overflow; calibrate with more texts, or raise the margin",
-    "unsafe": "[red]unsafe[/]: answers part from the float model's",
+    "tight": "[yellow]tight[/]: answers are right, but values came close to the ends "
+    "of their ranges; calibrate with texts like those, or raise --margin",
+    "unsafe": "[red]unsafe[/]: answers part from the float model's; calibrate with "
+    "texts like those that do, or raise --margin",
 }
+_MOST_SHOWN = 5
+"""Texts that left their range, of those that did."""
 
 
 def verify(
@@ -34,11 +41,22 @@ def verify(
         Path | None,
         typer.Option(
             "--texts",
-            help="Texts to verify on; without it, the last eighth of the calibration.",
+            help="Texts to verify on, one a line; without it, ordinary ones of all "
+            "kinds, from a word to 256 tokens.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="Texts to verify on.", min=1)] = 4,
-    length: Annotated[int, typer.Option(help="Tokens of a text.", min=4)] = 32,
+    limit: Annotated[
+        int, typer.Option(help="How many of them the simulator runs on.", min=1)
+    ] = 500,
+    layers: Annotated[
+        int,
+        typer.Option(
+            help="How many of them all three run on, layer by layer, cut to --length.",
+            min=1,
+        ),
+    ] = 4,
+    length: Annotated[int, typer.Option(help="Tokens of those.", min=4)] = 32,
+    margin: Margin = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
     head: Annotated[
@@ -48,35 +66,36 @@ def verify(
         Path | None, typer.Option(help="Draw errors and headroom into this PNG or SVG.")
     ] = None,
 ) -> None:
-    """Find out whether a model is safe to serve: float, simulator, three parties.
+    """Find out whether a model is safe to serve.
 
-    All three run on the same texts, which were not calibrated on, and are compared
-    after every layer. The table says how far the simulator and the parties are from
-    float, and how many doublings every part has left before it overflows. Ends with
-    code 1 if the model is unsafe.
+    The simulator runs the plans on hundreds of texts that were not calibrated on, of
+    all lengths, and says how often a value would leave its range: minutes for a small
+    model. On a few of them float, simulator and three parties are compared after every
+    layer. The table says how far they are from float, and how many doublings every part
+    has left. Ends with code 3 if the model is unsafe.
     """
-    from ditto.evaluation import Setting, read_lines
+    from ditto.evaluation import OrdinaryText, Setting, read_lines, some_texts
     from ditto.evaluation import verify as verify_model
-    from ditto.inference.sample_text import SAMPLE_TEXT
 
-    known = read_lines(calibration, 128) if calibration else list(SAMPLE_TEXT)
     if texts:
-        asked = read_lines(texts, limit)
+        many = [OrdinaryText("text", line) for line in read_lines(texts, limit)]
     else:
-        apart = max(1, len(known) // 8)
-        known, asked = known[:-apart] or known, known[-apart:][:limit]
+        many = some_texts(limit)
+    known = calibration_texts(calibration)
     with stages() as shown:
         found = verify_model(
             model_dir,
-            asked,
+            [text.text for text in many[:: -(-len(many) // layers)]],
             Setting(
-                chosen_profile(profile, gelu),
+                chosen_profile(profile, gelu, margin),
                 known,
                 head=head,
                 on_stage=shown.stage,
                 on_part=shown.part,
             ),
             length=length,
+            many=many,
+            progress=lambda k, n: shown.count("simulator: texts", k, n),
         )
     out = console()
     numbers = [
@@ -91,9 +110,12 @@ def verify(
     rows = [_row(part) for part in found.parts]
     out.print(table(title, ["part"], numbers, rows))
     out.print(_tightest(found))
-    for overflow in found.overflows:
-        out.print(f"[red]overflow[/]: {overflow}", highlight=False)
-    out.print(f"{found.agreed:.1%} of the answers are the float model's")
+    for said in (*found.overflows, *found.outside)[:_MOST_SHOWN]:
+        out.print(Text.assemble(("out of range", "red"), f": {said}"))
+    out.print(
+        f"{len(found.outside)} of {found.simulated} texts left a range in the "
+        f"simulator; {found.agreed:.1%} of the parties' answers are the float model's"
+    )
     out.print(_SAID[found.verdict])
     if plot:
         from ditto.evaluation.plot import plot as draw
@@ -101,7 +123,7 @@ def verify(
         draw(found, plot)
         out.print(f"drawn into {plot}")
     if found.verdict == "unsafe":
-        raise typer.Exit(1)
+        raise typer.Exit(DOUBTFUL)
 
 
 def _row(part: "Part") -> list[str]:
@@ -121,7 +143,4 @@ def _tightest(found: "Verification") -> str:
     tightest = found.tightest
     if tightest is None:
         return "headroom: nothing was measured"
-    return (
-        f"tightest: {tightest.tensor} in {tightest.scope}, {tightest.largest:.4g} of "
-        f"{tightest.type.max_value:.4g}, {tightest.bits:.2f} bits left"
-    )
+    return f"tightest: {tightest}, {tightest.bits:.2f} bits left"

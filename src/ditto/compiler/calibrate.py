@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ditto.compiler.graph import Graph, Node, walk
+from ditto.compiler.graph import Graph, Node, Settle, walk
+from ditto.compiler.operations import MOVES
 from ditto.errors import FixedPointRangeError, SetupError
 
 Samples = Sequence[Sequence[Any]]
@@ -15,6 +16,12 @@ Samples = Sequence[Sequence[Any]]
 
 
 _ENORMOUS = 1e15
+_KEPT = MOVES | {"transpose", "within"}
+"""What leaves the range of its operand as it is."""
+_FEW = 16
+"""Samples that all graphs but the first are run on."""
+_NEARLY = 0.05
+"""What is lost if a sample stands for one that goes further."""
 
 
 @dataclass(frozen=True)
@@ -36,48 +43,96 @@ class Range:
         return max(math.sqrt(self.mean_square), self.largest * 1e-4, 1e-12)
 
 
-def ranges(graph: Graph, samples: Samples) -> list[Range]:
-    """The range of every node over all samples.
+class Calibration:
+    """Sample inputs, and how large they make every value of a graph.
 
-    The parties find a coarse maximum or one step more: samples take turns with it.
+    Graphs come one after another as passes change them. The first sees all samples; the
+    others those alone that went furthest somewhere, which show nearly the same.
     """
-    if not samples:
-        raise SetupError("Calibration needs at least one sample.")
-    found: list[Range | None] = [None] * len(graph.nodes)
-    coarse = any(node.op == "coarse_max" for node in graph.nodes)
-    if coarse and len(samples) == 1:
-        samples = [*samples, *samples]
-    for k, sample in enumerate(samples):
-        settle = _one_step_more if coarse and k % 2 else None
-        for i, value in walk(graph, sample, settle=settle):
-            seen, node = found[i], graph.nodes[i]
-            if seen is not None and (node.op == "constant" or _same(node, samples, k)):
-                continue
-            new = _range_of(value)
-            found[i] = new if seen is None else _join(seen, new)
-    result = [r for r in found if r is not None]
-    for i, r in enumerate(result):
+
+    def __init__(self, samples: Samples) -> None:
+        if not samples:
+            raise SetupError("Calibration needs at least one sample.")
+        self.samples = list(samples)
+        self._chosen = False
+
+    def ranges(self, graph: Graph) -> list[Range]:
+        """The range of every node over all samples.
+
+        The parties find a coarse maximum or one step more: samples take turns with it.
+        """
+        coarse = any(node.op == "coarse_max" for node in graph.nodes)
+        samples = self.samples
+        if coarse and len(samples) == 1:
+            samples = [*samples, *samples]
+        tables: list[list[Range]] = []
+        for k, sample in enumerate(samples):
+            settle = _one_step_more if coarse and k % 2 else None
+            before = samples[k - 1] if k else None
+            known = tables[k - 1] if k else None
+            tables.append(_ranges_of(graph, sample, settle, before, known))
+        if not self._chosen:
+            self.samples = [self.samples[k] for k in _furthest(tables)]
+            self._chosen = True
+        result = [_joined(seen) for seen in zip(*tables, strict=True)]
+        for node, seen in zip(graph.nodes, result, strict=True):
+            if node.op != "constant" and not math.isfinite(seen.low + seen.high):
+                raise FixedPointRangeError(
+                    f"{node.op!r} in scope {node.scope or '(top)'!r} reaches a value "
+                    f"that is not finite on the calibration samples. Fixed point has "
+                    f"no infinity and no NaN: bound it before (an attention mask needs "
+                    f"no more than -30)."
+                )
+        return result
+
+
+def _ranges_of(
+    graph: Graph,
+    sample: Sequence[Any],
+    settle: Settle | None,
+    before: Sequence[Any] | None,
+    known: list[Range] | None,
+) -> list[Range]:
+    """The range of every node on one sample; what is as before is not looked at."""
+    found: list[Range] = []
+    for i, value in walk(graph, sample, settle=settle):
         node = graph.nodes[i]
-        if node.op != "constant" and not math.isfinite(r.low + r.high):
-            raise FixedPointRangeError(
-                f"{node.op!r} in scope {node.scope or '(top)'!r} reaches a value that "
-                f"is not finite on the calibration samples. Fixed point has no "
-                f"infinity and no NaN: bound it before (an attention mask needs no "
-                f"more than -30)."
-            )
-    return result
+        if node.op in _KEPT:
+            found.append(found[node.inputs[0]])
+        elif known is not None and _same(node, sample, before):
+            found.append(known[i])
+        else:
+            found.append(_range_of(value))
+    return found
+
+
+def _furthest(tables: list[list[Range]]) -> list[int]:
+    """Samples that together reach nearly as far as all of them, the best first."""
+    if len(tables) <= _FEW:
+        return list(range(len(tables)))
+    ends = np.array([[(-r.low, r.high) for r in table] for table in tables])
+    ends = ends.reshape(len(tables), -1)
+    best = ends.max(0)
+    near = ends >= best - _NEARLY * np.abs(best)
+    chosen: list[int] = []
+    missing = np.ones(near.shape[1], bool)
+    while missing.any() and len(chosen) < _FEW:
+        gains = (near & missing).sum(1)
+        chosen.append(int(gains.argmax()))
+        missing &= ~near[chosen[-1]]
+    return sorted(chosen)
 
 
 def _one_step_more(node: Node, value: Any) -> Any:
     return value + node.params["step"] if node.op == "coarse_max" else value
 
 
-def _same(node: Node, samples: Samples, k: int) -> bool:
-    """Whether an input is the very array it was in the sample before."""
-    if node.op != "input":
-        return False
+def _same(node: Node, sample: Sequence[Any], before: Sequence[Any] | None) -> bool:
+    """Whether a constant or an input is the very array it was in the sample before."""
+    if node.op != "input" or before is None:
+        return node.op == "constant"
     index = node.params["index"]
-    return samples[k][index] is samples[k - 1][index]
+    return sample[index] is before[index]
 
 
 def _range_of(value: Any) -> Range:
@@ -91,9 +146,12 @@ def _range_of(value: Any) -> Range:
     return Range(low, high, float(np.dot(flat, flat)) / flat.size)
 
 
-def _join(a: Range, b: Range) -> Range:
-    square = (a.mean_square + b.mean_square) / 2
-    return Range(min(a.low, b.low), max(a.high, b.high), square)
+def _joined(seen: Sequence[Range]) -> Range:
+    return Range(
+        min(r.low for r in seen),
+        max(r.high for r in seen),
+        sum(r.mean_square for r in seen) / len(seen),
+    )
 
 
 def samples_from_bounds(graph: Graph, bounds: Sequence[float]) -> Samples:

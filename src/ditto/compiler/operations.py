@@ -35,6 +35,7 @@ LINEAR_SHAPE = frozenset(
         "squeeze",
         "transpose",
         "expand_dims",
+        "within",
     ]
 )
 """Move or add elements: a party does them on its shares alone."""
@@ -184,13 +185,15 @@ OWN: dict[str, Callable[..., Any]] = {
     "lookup": lambda table, ids: table[ids],
     "reciprocal": lambda x: 1 / x,
     "silu": jax.nn.silu,
+    "within": lambda x, low, high: x,  # noqa: ARG005
 }
 """Operations that no JAX primitive names.
 
 ``bounded_max`` and ``bounded_min`` reduce from a bound that the ring can subtract, not
 from the smallest or largest integer as JAX does: SPU may compare with it.
 ``coarse_max`` is the maximum on a grid of some step, and ``curve`` the reciprocal or
-inverse root of factor * x + summand; both know between what x lies.
+inverse root of factor * x + summand; both know between what x lies. ``within`` is x
+itself, and says between what it has to lie for what follows to be right.
 ``combine`` is a sum of its operands times public numbers, plus a public number.
 ``exp_negative`` is exp of what is never positive, as in softmax. ``lookup`` finds the
 rows of a table.

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ditto.compiler.calibrate import Range, ranges, samples_from_bounds
+from ditto.compiler.calibrate import Calibration, Range, samples_from_bounds
 from ditto.compiler.execute import prepare
 from ditto.compiler.graph import Builder, Graph
 from ditto.compiler.passes.approximate import approximate
@@ -20,6 +20,7 @@ from ditto.compiler.passes.paper import assign_paper_rings
 from ditto.compiler.passes.recognise import recognise
 from ditto.compiler.passes.rings import Kind, assign_rings, secrets
 from ditto.compiler.passes.simplify import simplify
+from ditto.compiler.passes.tabulate import is_square, widened
 from ditto.compiler.passes.types import assign_types, check_room
 from ditto.compiler.plan import Plan, Role, structure_of
 from ditto.compiler.profile import Profile, find_profile
@@ -37,7 +38,7 @@ class Context:
 
     profile: Profile
     roles: tuple[Role, ...]
-    samples: Samples | None
+    calibration: Calibration | None
     kept: tuple[int, ...]
     like: Plan | None
 
@@ -47,7 +48,7 @@ class Context:
 
     def ranges(self, graph: Graph) -> list[Range] | None:
         """For every node, what calibration shows of it."""
-        return None if self.samples is None else ranges(graph, self.samples)
+        return None if self.calibration is None else self.calibration.ranges(graph)
 
     def margins(self, graph: Graph) -> list[float]:
         """For every node, how far beyond its calibrated range it may go."""
@@ -132,7 +133,8 @@ def compile(  # noqa: A001
     traced = trace(function, arguments)
     roles = tuple(_role(k, weights, public, state) for k in traced.arguments)
     samples = _samples(traced, arguments, calibration, bounds, chosen)
-    context = Context(chosen, roles, samples, _kept(traced.result, keep), like)
+    calibrated = None if samples is None else Calibration(samples)
+    context = Context(chosen, roles, calibrated, _kept(traced.result, keep), like)
     graph = _numbers_only(traced.graph, roles)
     for _, run_pass in PASSES[chosen.engine]:
         graph = run_pass(graph, context)
@@ -144,9 +146,9 @@ def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
     profile, hidden = context.profile, context.secret(graph)
     types = None
     if profile.engine == "rings":
-        known = context.known(graph)
-        kinds = assign_rings(graph, known, hidden)
         margins = _margins(graph, context)
+        known = widened(graph, context.known(graph), margins)
+        kinds = assign_rings(graph, known, hidden)
         types = assign_types(
             graph,
             kinds,
@@ -237,7 +239,7 @@ def _check_kept(
     graph: Graph, context: Context, kept: Mapping[int, FxpType | None]
 ) -> None:
     """A result kept in the type of another plan has to fit it."""
-    if context.samples is None or not any(kept.values()):
+    if context.calibration is None or not any(kept.values()):
         return
     known, margins = context.known(graph), _margins(graph, context)
     for k, due in kept.items():
@@ -363,5 +365,7 @@ def _margins(graph: Graph, context: Context) -> list[float]:
         else:
             fixed.append(all(fixed[u] for u in node.inputs))
         margin = context.profile.at(node.scope).margin
+        if node.op == "dot_general" and is_square(graph, i):
+            margin **= 2  # of what has the margin itself
         margins.append(1.0 if fixed[-1] else margin * (2 if i in kept else 1))
     return margins

@@ -40,7 +40,8 @@ class Profile(BaseModel):
     ``accurate``: polynomials fitted to the calibrated range."""
     casts: Literal["ours", "paper"] = "ours"
     fit_error: Annotated[float, Field(gt=0, le=1)] = 0.007
-    """The largest error of a fitted function on the calibrated range."""
+    """The largest error of a fitted function on the calibrated range; less where its
+    results are small."""
     margin: Annotated[float, Field(ge=1, le=64)] = 2.0
     """How far beyond its calibrated range every value may go."""
     rounds: Literal[1, 2, "mixed"] = 2

@@ -1,14 +1,19 @@
 """The same plan on plain integers, with the same rounding, on one machine.
 
 Integers are held in float64, which is exact far beyond the 30 bits of a legal value, so
-an overflow is seen and not wrapped: it is an error that names the tensor. A recast
-rounds to nearest, or with a seed as the protocol does, up or down at random.
+an overflow is seen and not wrapped. It is looked for where it does harm: where a recast
+needs the carry, in the range of a grid, a table or a fitted function, in what SPU takes
+and in what the client opens. Between those places numbers may wrap around and come
+back. An element that leaves such a range turns into NaN and takes with it all that
+depends on it; only if that reaches an answer is the answer wrong.
+
+A recast rounds to nearest, or with a seed as the protocol does, up or down at random.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +23,7 @@ from ditto.compiler.graph import Graph, Node, walk
 from ditto.compiler.operations import evaluate
 from ditto.compiler.plan import (
     Input,
+    Output,
     Plan,
     Step,
     Value,
@@ -34,27 +40,60 @@ from ditto.protocols.recast import Conversion
 
 @dataclass(frozen=True)
 class Headroom:
-    """How far the largest value of a tensor stayed from the bound of its type."""
+    """How far the values at one place stayed from the ends of its range."""
 
     step: int
     op: str
     scope: str
-    type: FxpType
-    largest: float
+    least: float
+    most: float
+    """The smallest and the largest value seen."""
+    low: float
+    high: float
+    """What the place takes: low <= value < high."""
+    pole: float | None = None
+    """Where the function of a table is infinite; ranges are then ratios to it."""
 
     @property
     def bits(self) -> float:
-        """Doublings that would still fit; below 0 it has overflowed."""
-        if self.largest == 0:
+        """Doublings that would still fit; not above 0 if it was left."""
+        if self.least > self.most:
             return math.inf
-        if not math.isfinite(self.largest):
+        if self.pole is None and self.low < 0 < self.high:
+            used = max(self.most / self.high, self.least / self.low)
+        elif self.pole is None:
+            middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+            used = max(self.most - middle, middle - self.least) / half
+        elif self.least <= self.pole:
             return -math.inf
-        return math.log2(self.type.max_value / self.largest)
+        else:
+            used = max(
+                (self.most - self.pole) / (self.high - self.pole),
+                (self.low - self.pole) / (self.least - self.pole),
+            )
+        return -math.log2(used) if used > 0 else math.inf
+
+    @property
+    def left(self) -> bool:
+        """Whether a value was outside."""
+        return self.least < self.low or self.most >= self.high
+
+    @property
+    def reached(self) -> float:
+        """The value that came closest to an end, or went furthest beyond."""
+        ends = (replace(self, most=self.least), replace(self, least=self.most))
+        return min(ends, key=lambda end: end.bits).least
 
     @property
     def tensor(self) -> str:
         """A name for people."""
         return f"{self.op} (step {self.step})"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tensor} in scope {self.scope or '(top)'!r} reaches "
+            f"{self.reached:.6g} in a range of {self.low:.6g} to {self.high:.6g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -63,18 +102,49 @@ class Simulated:
 
     result: Any
     headroom: tuple[Headroom, ...]
+    broken: bool
+    """Whether a value that left its range reached an answer."""
 
     @property
     def tightest(self) -> Headroom:
-        """The tensor that came closest to its bound."""
+        """The place that came closest to the end of its range."""
         return min(self.headroom, key=lambda h: h.bits)
+
+    def check(self) -> Self:
+        """Itself; raises CapacityError if its answer would be wrong on shares."""
+        if not self.broken:
+            return self
+        first = next((h for h in self.headroom if h.left), self.tightest)
+        raise CapacityError(
+            f"{first}: on shares the result would be silently wrong. Calibrate with "
+            f"inputs like this one, or raise the profile's margin."
+        )
 
 
 def simulate(
     plan: Plan, arguments: Sequence[Any], *, seed: int | None = None
 ) -> Simulated:
-    """Run a plan once on plain integers; for many runs make a ``Simulator``."""
-    return Simulator(plan)(arguments, seed=seed)
+    """Run a plan once on plain integers; for many runs make a ``Simulator``.
+
+    Raises CapacityError if a value that leaves its range reaches the result.
+    """
+    return Simulator(plan)(arguments, seed=seed).check()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where integers have to satisfy low <= x < high: in a step, for an ulp."""
+
+    step: int
+    low: float
+    high: float
+    ulp: float = 1.0
+    pole: float | None = None
+
+    @classmethod
+    def of(cls, step: int, kind: FxpType) -> Self:
+        """Where a value has to stay below its type's limit."""
+        return cls(step, -kind.limit, kind.limit, kind.ulp)
 
 
 class Simulator:
@@ -85,7 +155,7 @@ class Simulator:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._peaks: list[tuple[int, FxpType]] = []
+        self._places: list[Place] = []
         self._run = jax.jit(self._trace, static_argnames="noisy")
         self._enter = jax.jit(self._entered)
         self._weights: tuple[list[Any], Any, Any] | None = None
@@ -93,7 +163,7 @@ class Simulator:
     def __call__(
         self, arguments: Sequence[Any], *, seed: int | None = None
     ) -> Simulated:
-        """Simulate; raises CapacityError if any value leaves its type's range."""
+        """Simulate. Refuses inputs that could not be shared; look at ``broken``."""
         leaves = [np.asarray(x) for x in jax.tree_util.tree_leaves(tuple(arguments))]
         shapes = [given.shape for given in self.plan.inputs]
         if [leaf.shape for leaf in leaves] != shapes:
@@ -108,33 +178,32 @@ class Simulator:
                 None if given.role == "weight" else leaf
                 for given, leaf in zip(self.plan.inputs, leaves, strict=True)
             ]
-            outputs, largest, tops = self._run(
+            outputs, ends, lost, tops = self._run(
                 weights, others, key, noisy=seed is not None
             )
         self._check_inputs({**weight_tops, **tops})
         headroom = tuple(
-            self._headroom(i, kind, float(top))
-            for (i, kind), top in zip(self._peaks, np.asarray(largest), strict=True)
+            self._headroom(place, float(least), float(most))
+            for place, (least, most) in zip(self._places, np.asarray(ends), strict=True)
         )
-        for found in headroom:
-            if found.bits <= 0:
-                raise CapacityError(
-                    f"{found.tensor} in scope {found.scope or '(top)'!r} reaches "
-                    f"{found.largest:.6g}, but {found.type} holds |value| < "
-                    f"{found.type.max_value:.6g}: on shares the result would be "
-                    f"silently wrong. Calibrate with inputs like this one, or raise "
-                    f"the profile's margin."
-                )
+        shown = [
+            x
+            for x, output in zip(outputs, self.plan.outputs, strict=True)
+            if not output.kept
+        ]
+        broken = bool(lost) or any(bool(np.isnan(x).any()) for x in shown)
         results = [
-            np.asarray(x).astype(output.dtype)
+            _typed(x, output.dtype)
             for x, output in zip(outputs, self.plan.outputs, strict=True)
         ]
-        return Simulated(self.plan.arrange(results), headroom)
+        return Simulated(self.plan.arrange(results), headroom, broken)
 
-    def _headroom(self, i: int, kind: FxpType, largest: float) -> Headroom:
-        step = self.plan.steps[i]
-        real = math.ldexp(largest, -kind.frac)
-        return Headroom(i, step.op, step.scope, kind, real)
+    def _headroom(self, place: Place, least: float, most: float) -> Headroom:
+        step = self.plan.steps[place.step]
+        pole = None if place.pole is None else place.pole * place.ulp
+        seen, taken = (least, most), (place.low, place.high)
+        least, most, low, high = (x * place.ulp for x in (*seen, *taken))
+        return Headroom(place.step, step.op, step.scope, least, most, low, high, pole)
 
     def _held_weights(self, leaves: list[Any]) -> tuple[Any, Any]:
         """The weights as integers, and the largest of each."""
@@ -171,18 +240,33 @@ class Simulator:
         machine = Machine(self.plan, key if noisy else None)
         others, tops = self._entered(leaves)
         held = machine.run({**weights, **others})
-        outputs = [machine.real(held, output.value) for output in self.plan.outputs]
-        peaks = [top for *_, top in machine.peaks]
-        self._peaks = [(i, kind) for i, kind, _ in machine.peaks]
-        return outputs, _stack(peaks), tops
+        outputs = [machine.opened(held, output) for output in self.plan.outputs]
+        self._places = machine.places
+        return outputs, _stack(machine.ends), machine.lost, tops
 
 
-def _stack(numbers: list[Any]) -> Any:
-    return jnp.stack(numbers) if numbers else jnp.zeros(0)
+def _stack(pairs: list[Any]) -> Any:
+    return jnp.stack(pairs) if pairs else jnp.zeros((0, 2))
+
+
+def _typed(x: Any, dtype: str) -> Any:
+    """A result as the function gives it; what was lost is 0 among integers."""
+    array = np.asarray(x)
+    if np.dtype(dtype).kind != "f":
+        array = np.nan_to_num(array)
+    return array.astype(dtype)
 
 
 def _largest(x: Any) -> Any:
-    return jnp.max(jnp.abs(x), initial=0.0)
+    return jnp.max(jnp.abs(jnp.where(jnp.isnan(x), 0.0, x)), initial=0.0)
+
+
+def _ends(x: Any) -> Any:
+    """The least and the largest of what is not lost."""
+    lost = jnp.isnan(x)
+    least = jnp.min(jnp.where(lost, jnp.inf, x), initial=jnp.inf)
+    most = jnp.max(jnp.where(lost, -jnp.inf, x), initial=-jnp.inf)
+    return jnp.stack([least, most])
 
 
 def enter(plan: Plan, leaves: Sequence[Any]) -> dict[int, Any]:
@@ -220,20 +304,31 @@ class Machine:
     def __init__(self, plan: Plan, key: Any = None) -> None:
         self.plan = plan
         self._key = key
-        self.peaks: list[tuple[int, FxpType, Any]] = []
-        """The largest integer of every result, and of products before their recast."""
+        self.places: list[Place] = []
+        """Where values have to stay in a range, in order."""
+        self.ends: list[Any] = []
+        """The least and the largest integer at each place."""
+        self.lost: Any = jnp.asarray(False)
+        """Whether a value left its range where what depends on it is not followed."""
 
     def run(self, given: dict[int, Any]) -> dict[int, Any]:
         """All values of the plan, from those of its inputs (``enter``)."""
         held = dict(given)
         for i, step in enumerate(self.plan.steps):
             operands = [held[v] for v in step.inputs]
-            for v, x in zip(step.outputs, self.step(i, step, operands), strict=True):
-                held[v] = x
-                kind = self.plan.values[v].type
-                if kind is not None:
-                    self.peaks.append((i, kind, _largest(x)))
+            held |= zip(step.outputs, self.step(i, step, operands), strict=True)
         return held
+
+    def opened(self, held: dict[int, Any], output: Output) -> Any:
+        """A result as the client sees it, or as the parties keep it."""
+        kind = self.plan.values[output.value].type
+        makers = (i for i, s in enumerate(self.plan.steps) if output.value in s.outputs)
+        maker = next(makers, None)
+        if kind is None or maker is None or output.kept:
+            return self.real(held, output.value)
+        whole = float(2 * kind.limit)
+        place = Place(maker, -whole, whole, kind.ulp)
+        return self._within(held[output.value], place) * kind.ulp
 
     def real(self, held: dict[int, Any], v: int) -> Any:
         """A value as numbers."""
@@ -299,9 +394,12 @@ class Machine:
             x if k.type is None else self._at(x, k, call.out.fxp)
             for x, k in zip(call.xs, call.kinds, strict=True)
         ]
-        return evaluate(
-            call.step.params["op"], call.step.params["with"], moved, np.float64
-        )
+        op, params = call.step.params["op"], call.step.params["with"]
+        if op == "within":
+            ulp = call.out.fxp.ulp
+            low, high = params["low"] / ulp, params["high"] / ulp
+            return self._within(moved[0], Place(call.index, low, high, ulp))
+        return evaluate(op, params, moved, np.float64)
 
     def _factor(self, step: Step, xs: Any, kinds: Any) -> Any:
         scale = FxpType(32, step.params["frac"])
@@ -312,7 +410,8 @@ class Machine:
 
     def _scale(self, call: Call) -> Any:
         a, b = self._factor(call.step, call.xs, call.kinds)
-        return a * b
+        public = a if call.kinds[0].type is None else b
+        return jnp.where(public == 0, 0.0, a * b)  # of whatever is shared
 
     def _contract(self, call: Call) -> Any:
         return jnp.einsum(
@@ -343,27 +442,34 @@ class Machine:
 
     def _maximum(self, call: Call) -> Any:
         grid = grid_of(call.step, call.out.fxp)
-        half = (grid.levels << grid.cut) / 2
-        self._watch(call.index, _largest(call.xs[0] - grid.low - half) / half)
-        level = jnp.floor((call.xs[0] - grid.low) * 2.0**-grid.cut)
+        # a level may come out one higher: the last step of the grid is not to be used
+        top = grid.low + ((grid.levels - 1) << grid.cut)
+        place = Place(call.index, grid.low, top, call.out.fxp.ulp)
+        x = self._within(call.xs[0], place)
+        level = jnp.floor((x - grid.low) * 2.0**-grid.cut)
         if self._key is not None:
             level = level + 1 - self._draw(call.index, level.shape).round()
         return jnp.max(level, axis=-1) * 2.0**grid.cut + grid.low
 
     def _curve(self, call: Call) -> Any:
         shape = curve_of(call.step, call.kinds[0].fxp, call.out.fxp)
-        x, last = call.xs[0], shape.scales[-1]
-        top = shape.low + (last.cells << last.cut)
-        above = x - shape.pole
-        lowest = jnp.where(above > 0, (shape.low - shape.pole) / above, jnp.inf)
-        far = (jnp.max(above) / (top - shape.pole), jnp.max(lowest))
-        self._watch(call.index, jnp.maximum(*far))
-        y = curve_values(shape, call.xs[0])
+        last = shape.scales[-1]
+        top = shape.low + ((last.cells - 1) << last.cut)
+        place = Place(call.index, shape.low, top, shape.source.ulp, shape.pole)
+        y = curve_values(shape, self._within(call.xs[0], place))
         return jnp.rint(y * 2.0**call.out.fxp.frac)
 
-    def _watch(self, i: int, part: Any) -> None:
-        """How much of the range of a table is used; beyond all of it is overflow."""
-        self.peaks.append((i, _WHOLE, part * _WHOLE.limit))
+    def _within(self, x: Any, place: Place) -> Any:
+        """x, without the elements that are outside."""
+        self.places.append(place)
+        self.ends.append(_ends(x))
+        return jnp.where((x >= place.low) & (x < place.high), x, jnp.nan)
+
+    def _watch(self, x: Any, place: Place) -> None:
+        """Note that x was outside, where it cannot be followed further."""
+        self._within(x, place)
+        least, most = self.ends[-1]
+        self.lost |= (least < place.low) | (most >= place.high) | jnp.isnan(x).any()
 
     def _draw(self, i: int, shape: tuple[int, ...]) -> Any:
         key = jax.random.fold_in(self._key, i)
@@ -371,13 +477,14 @@ class Machine:
 
     def _product(self, i: int, z: Any, kinds: Any, out: Value) -> Any:
         source = product_type(*(k.fxp for k in kinds))
-        self.peaks.append((i, source, _largest(z)))
         return self._convert(i, z, source, out.fxp)
 
     def _convert(self, i: int, x: Any, source: FxpType, target: FxpType) -> Any:
         if source == target:
             return x
         conversion = Conversion(source, target)
+        if conversion.carry_width:
+            x = self._within(x, Place.of(i, source))
         if conversion.cut:
             scaled = x * 2.0**-conversion.cut
             if self._key is None:
@@ -395,11 +502,15 @@ class Machine:
         outs: list[Value],
     ) -> list[Any]:
         region = self.plan.regions[step.params["region"]]
+        for x, kind in zip(xs, kinds, strict=True):
+            if kind.type is not None:
+                self._watch(x, Place.of(index, kind.type))
         results, widest, lifted = run_region(region.graph, region.bits, xs, kinds)
         if widest is not None:
-            self.peaks.append((index, SPU_RANGE, widest * 2.0**SPU_RANGE.frac))
+            limit = SPU_RANGE.max_value
+            self._watch(widest, Place(index, -limit, limit))
         if lifted is not None:
-            self.peaks.append((index, FxpType(bits=32, frac=0), lifted))
+            self._watch(lifted, Place.of(index, FxpType(bits=region.bits, frac=0)))
         return [
             self._leave(y, node, out)
             for y, node, out in zip(
@@ -425,8 +536,6 @@ def curve_values(shape: Curve, x: Any) -> Any:
     return 1 / (y if shape.function == "reciprocal" else jnp.sqrt(y))
 
 
-_WHOLE = FxpType(bits=32, frac=30)
-"""What a part of a range is held in: it holds less than one."""
 SPU_RANGE = FxpType(bits=36, frac=18)
 """What SPU's functions take: beyond 2^16 they are silently wrong."""
 _DELICATE = frozenset(

@@ -273,7 +273,8 @@ def _combine(given: Given) -> None:
     _demand(
         len(weights) == len(given.operands) > 0, "has a coefficient for each operand"
     )
-    whole = all(isinstance(n, int) and abs(n) < 1 << 32 for n in (*weights, bias))
+    # sums may wrap around and come back, so a bias may be larger than the ring
+    whole = all(isinstance(n, int) and abs(n) < 1 << 48 for n in (*weights, bias))
     _demand(whole, "has integer coefficients")
     for x in given.operands:
         _demand(

@@ -1,16 +1,18 @@
 """How well a model answers, and whether it is safe to serve.
 
-In topological order: tasks, metrics, evaluate, verification, plot.
+In topological order: tasks, metrics, ordinary, evaluate, verification, plot.
 """
 
 from ditto.evaluation.evaluate import LIKENESS, Evaluation, Setting, evaluate
 from ditto.evaluation.metrics import METRICS, accuracy, cosine, f1, matthews, score
+from ditto.evaluation.ordinary import OrdinaryText, ordinary_texts, some_texts
 from ditto.evaluation.tasks import (
     TASKS,
     Example,
     Task,
     read_examples,
     read_lines,
+    read_texts,
 )
 from ditto.evaluation.verification import Part, Verification, verify
 
@@ -20,6 +22,7 @@ __all__ = [
     "TASKS",
     "Evaluation",
     "Example",
+    "OrdinaryText",
     "Part",
     "Setting",
     "Task",
@@ -29,8 +32,11 @@ __all__ = [
     "evaluate",
     "f1",
     "matthews",
+    "ordinary_texts",
     "read_examples",
     "read_lines",
+    "read_texts",
     "score",
+    "some_texts",
     "verify",
 ]

@@ -5,6 +5,7 @@ close to their bounds values came: the one way to be silently wrong is an overfl
 the simulator sees every one. With three parties it runs on the same inputs.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +15,12 @@ import numpy as np
 
 from ditto.compiler import Profile
 from ditto.compiler.simulator import Headroom
-from ditto.errors import CapacityError, SetupError
+from ditto.errors import AnswerWarning, CapacityError, SetupError
 from ditto.evaluation.metrics import cosine, score
 from ditto.evaluation.tasks import TASKS, Example, read_examples, read_lines
 from ditto.inference import Mode, Pretrained, from_pretrained
 from ditto.inference.backends import OnPart, OnStage, SimulatedBackend
+from ditto.inference.samples import Text
 
 LIKENESS = ("cosine", "greedy")
 """Tasks without labels: embeddings and texts, as alike as can be to the float model's.
@@ -37,10 +39,15 @@ class Evaluation:
     headroom: dict[str, Headroom] = field(default_factory=dict)
     """The tightest tensor of every part of the model."""
     overflows: list[str] = field(default_factory=list)
-    """Inputs that left the calibrated ranges: their answers cannot be trusted."""
+    """Inputs that leave their ranges in the simulator: what the parties answer is
+    wrong."""
+    doubts: list[str] = field(default_factory=list)
+    """Inputs whose private answer is further from the float model's than it may be."""
 
 
 Progress = Callable[[int, int], None]
+Asked = tuple[Any, Sequence[str | None]]
+"""What a backend answered, and why it may be wrong."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Setting:
     """How a model is evaluated."""
 
     profile: Profile
-    calibration: Sequence[str] | None = None
+    calibration: Sequence[Text] | None = None
     length: int | None = None
     tokens: int = 20
     words: int | None = None
@@ -122,17 +129,22 @@ def _check_labels(model: Pretrained, task: str) -> None:
 
 def _asked(
     backends: dict[Mode, Pretrained],
-    ask: Callable[[Pretrained], Any],
+    ask: Callable[[Pretrained], Asked],
     what: str,
     result: Evaluation,
 ) -> dict[Mode, Any]:
-    """The answers of all backends; an overflow in the simulator is noted."""
+    """The answers of all backends; an overflow in the simulator is noted, and what the
+    parties answer if it is in doubt."""
     found: dict[Mode, Any] = {}
     for name, model in backends.items():
         try:
-            found[name] = ask(model)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AnswerWarning)  # noted here
+                found[name], doubts = ask(model)
         except CapacityError as overflow:
             result.overflows.append(f"{what}: {overflow}")
+            continue
+        result.doubts += [f"{what}: {doubt}" for doubt in doubts if doubt]
     return found
 
 
@@ -151,9 +163,9 @@ def _classify(
         progress(k, len(examples))
         pairs = None if example.pair is None else [example.pair]
 
-        def ask(model: Pretrained, one: Example = example, two: Any = pairs) -> int:
+        def ask(model: Pretrained, one: Example = example, two: Any = pairs) -> Asked:
             answer = model.predict([one.text], two, length=setting.length)[0]
-            return int(np.argmax(answer.values))
+            return int(np.argmax(answer.values)), [answer.doubt]
 
         found = _asked(backends, ask, f"example {k + 1}", result)
         labels.append(example.label)
@@ -179,9 +191,10 @@ def _compare(
     likeness: list[float] = []
     for names, group in _groups(texts, "sentence", setting.batch, progress):
 
-        def ask(model: Pretrained, some: list[str] = group) -> list[Any]:
+        def ask(model: Pretrained, some: list[str] = group) -> Asked:
             answers = model.predict(some, length=setting.length, batch=setting.batch)
-            return [answer.values.reshape(-1) for answer in answers]
+            values = [answer.values.reshape(-1) for answer in answers]
+            return values, [answer.doubt for answer in answers]
 
         found = _asked(backends, ask, names, result)
         for got, due in zip(found.get(mode, []), found["float"], strict=False):
@@ -206,9 +219,10 @@ def _continue(
     parted: list[int] = []
     for names, group in _groups(prompts, "prompt", setting.batch, progress):
 
-        def ask(model: Pretrained, some: list[str] = group) -> list[list[int]]:
-            steps = [t.ids for t in model.generate(some, setting.tokens)]
-            return [list(ids) for ids in zip(*steps, strict=True)]
+        def ask(model: Pretrained, some: list[str] = group) -> Asked:
+            tokens = list(model.generate(some, setting.tokens))
+            texts = [list(ids) for ids in zip(*(t.ids for t in tokens), strict=True)]
+            return texts, [doubt for token in tokens for doubt in token.doubts]
 
         found = _asked(backends, ask, names, result)
         for got, due in zip(found.get(mode, []), found["float"], strict=False):

@@ -49,6 +49,10 @@ TASKS: dict[str, Task] = {
     "qnli": Task("question", "sentence", _ENTAILMENT, "accuracy"),
 }
 """The tasks; a label is the place of its name in ``labels``, as in GLUE on the Hub."""
+_PAIRS = (
+    *dict.fromkeys((task.text, task.pair) for task in TASKS.values() if task.pair),
+    ("text", "pair"),
+)
 
 
 def read_examples(
@@ -100,6 +104,25 @@ def read_lines(
     if not sentences:
         raise SetupError(f"{file} holds no sentence.")
     return sentences
+
+
+def read_texts(
+    path: str | Path, limit: int | None = None
+) -> list[str | tuple[str, str]]:
+    """The first ``limit`` texts of a file, or pairs of texts.
+
+    As ``read_lines``; a file ``*.tsv`` with the two columns of a task on pairs, such as
+    sentence1 and sentence2, holds pairs.
+    """
+    file = Path(path)
+    if file.suffix.lower() == ".tsv":
+        lines = _lines(file)
+        columns = lines[0][1].split("\t")
+        for names in _PAIRS:
+            if set(names) <= set(columns):
+                rows = islice(_fields(file, lines, names), _checked(limit))
+                return [(one, other) for _, (one, other) in rows]
+    return [*read_lines(file, limit)]
 
 
 def _fields(

@@ -1,7 +1,8 @@
-"""Float, simulator and parties on the same inputs, layer by layer.
+"""Is my model safe to serve in this profile?
 
-The answer to "is my model safe to serve in this profile?": where the three part, by how
-much, and how much room is left before a value overflows.
+Hundreds of texts of all lengths in the simulator say how often a value would leave its
+range, and how much room is left; a few, by float, simulator and parties, layer by
+layer, say where the three part and by how much.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,11 @@ import numpy as np
 
 from ditto.compiler.simulator import Headroom
 from ditto.errors import CapacityError, SetupError
-from ditto.evaluation.evaluate import Setting, open_model
+from ditto.evaluation.evaluate import Progress, Setting, open_model
+from ditto.evaluation.ordinary import OrdinaryText
 from ditto.inference import Pretrained
 from ditto.inference.backends import SimulatedBackend
+from ditto.inference.doubt import STATED_ERROR, doubt_of, relative_difference
 
 Verdict = Literal["safe", "tight", "unsafe"]
 
@@ -25,8 +28,8 @@ TIGHT = 0.5
 AGREED = 0.9
 """The share of answers that must be the float model's; near ties may fall either way.
 """
-PARTED = 0.05
-"""An error of the answer, relative to its size, from which a model is unsafe."""
+OUTSIDE = 0.005
+"""The share of texts that may leave a range."""
 
 
 STEPS = 4
@@ -63,28 +66,46 @@ class Verification:
 
     profile: str
     texts: int
+    """That went through float, simulator and parties, layer by layer."""
     parts: tuple[Part, ...]
     overflows: tuple[str, ...]
+    """Those of them that left a range."""
+    simulated: int
+    """Texts of all lengths that went through the simulator alone."""
+    outside: tuple[str, ...]
+    """Those of them that left a range, or whose answer parts from the float model's."""
     agreed: float
     """The share of answers whose largest entry is the float model's."""
 
     tightest: Headroom | None
-    """The tensor that came closest to its bound, of all the model."""
+    """The place that came closest to the end of its range, of all texts."""
 
     @property
     def verdict(self) -> Verdict:
         """Whether the model can be served."""
         answer = self.parts[-1]
-        if self.overflows or answer.relative > PARTED or self.agreed < AGREED:
+        if self.overflows or answer.relative > STATED_ERROR or self.agreed < AGREED:
+            return "unsafe"
+        if len(self.outside) > OUTSIDE * self.simulated:
             return "unsafe"
         tightest = self.tightest
-        return "tight" if tightest is not None and tightest.bits < TIGHT else "safe"
+        near = tightest is not None and tightest.bits < TIGHT
+        return "tight" if near or self.outside else "safe"
 
 
 def verify(
-    folder: str | Path, texts: Sequence[str], setting: Setting, *, length: int
+    folder: str | Path,
+    texts: Sequence[str],
+    setting: Setting,
+    *,
+    length: int,
+    many: Sequence[OrdinaryText] = (),
+    progress: Progress = lambda *_: None,
 ) -> Verification:
-    """Run all three on texts, each padded or cut to ``length`` tokens."""
+    """Run all three on texts, each padded or cut to ``length`` tokens.
+
+    ``many`` go through the simulator besides, each in the bucket that holds it.
+    """
     model = open_model(folder, "mpc", setting)
     models = {
         "float": model.also("float"),
@@ -93,17 +114,26 @@ def verify(
     }
     gathered: dict[str, list[list[Any]]] = {name: [] for name in models}
     overflows: list[str] = []
+    outside: list[str] = []
     try:
         for k, text in enumerate(texts):
             for name, one in models.items():
                 try:
                     traced = _traced(one, text, length)
                     if model.model.head == "generate":
-                        traced += _continued(one, text, length)
+                        ids = one.tokenizer.encode(text, max_length=length).ids
+                        traced.append(_continued(one, ids, STEPS, length))
                     gathered[name].append(traced)
                 except CapacityError as overflow:
                     overflows.append(f"text {k + 1}: {overflow}")
                     gathered[name].append([])
+        model.close()  # what follows is the simulator's alone
+        ordered = sorted(many, key=lambda t: _length(model, t))
+        for k, one_of_many in enumerate(ordered):
+            progress(k, len(many))
+            said = _simulated(models["simulate"], models["float"], one_of_many)
+            if said is not None:
+                outside.append(f"{one_of_many.kind} {one_of_many.text[:40]!r}: {said}")
     finally:
         model.close()
     simulator = models["simulate"].backend
@@ -117,8 +147,42 @@ def verify(
     share = float(np.mean(np.concatenate([np.ravel(a) for a in agreed])))
     tightest = min(found.values(), key=lambda h: h.bits, default=None)
     return Verification(
-        setting.profile.name, len(texts), parts, tuple(overflows), share, tightest
+        setting.profile.name,
+        len(texts),
+        parts,
+        tuple(overflows),
+        len(many),
+        tuple(outside),
+        share,
+        tightest,
     )
+
+
+def _length(model: Pretrained, text: OrdinaryText) -> int:
+    return len(model.tokenizer.encode(text.text, text.pair).ids)
+
+
+def _simulated(
+    simulator: Pretrained, plain: Pretrained, text: OrdinaryText
+) -> str | None:
+    """What is wrong with the simulator's answer to a text, if anything is."""
+    try:
+        got, exact = (_answered(model, text) for model in (simulator, plain))
+    except CapacityError as overflow:
+        return str(overflow)
+    logits = simulator.model.head not in ("mean", "pooled")
+    return doubt_of(relative_difference(got, exact, logits=logits))
+
+
+def _answered(model: Pretrained, text: OrdinaryText) -> Any:
+    """The answer to a text; of a language model, the logits that follow it, and those
+    that follow its last token once more."""
+    if model.model.head != "generate":
+        pairs = None if text.pair is None else [text.pair]
+        return model.predict([text.text], pairs)[0].values
+    ids = model.tokenizer.encode(text.text, max_length=model.positions).ids
+    length = model.bucket(len(ids))
+    return _continued(model, ids or [model.tokenizer.pad_id], 1, length)
 
 
 def _traced(model: Pretrained, text: str, length: int) -> list[Any]:
@@ -136,10 +200,9 @@ def _traced(model: Pretrained, text: str, length: int) -> list[Any]:
     return [*(state[:, :count] for state in states), answer]
 
 
-def _continued(model: Pretrained, text: str, length: int) -> list[Any]:
-    """Logits of tokens that follow one by one, as a text is generated."""
-    ids = model.tokenizer.encode(text, max_length=length).ids
-    count = max(1, len(ids) - STEPS)
+def _continued(model: Pretrained, ids: Sequence[int], steps: int, length: int) -> Any:
+    """Logits of the last tokens one by one, as a text is generated: (1, tokens, V)."""
+    count = max(1, len(ids) - steps)
     padded = np.zeros((1, length), np.int32)
     padded[0, :count] = ids[:count]
     job, place = model.job("begin", 1, length), np.array([count], np.int32)
@@ -152,7 +215,7 @@ def _continued(model: Pretrained, text: str, length: int) -> list[Any]:
         found.append(logits)
         place = place + 1
     model.backend.release(state)
-    return [np.stack(found, 1)]
+    return np.stack(found, 1)
 
 
 def _part_names(model: Pretrained) -> list[str]:

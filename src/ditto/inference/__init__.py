@@ -1,6 +1,6 @@
 """A checkpoint folder in, private answers out: a model run by three local parties.
 
-In topological order: sample_text, samples, jobs, plans, backends, pretrained.
+In topological order: sample_text, samples, jobs, plans, backends, doubt, pretrained.
 """
 
 from ditto.inference.backends import Backend, Mode

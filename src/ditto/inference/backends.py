@@ -83,7 +83,7 @@ class SimulatedBackend(Backend):
     def run(
         self, job: Job, inputs: Sequence[Any], state: State = None
     ) -> tuple[Any, State]:
-        """See Backend. Raises CapacityError if a value leaves its type's range."""
+        """See Backend. Raises CapacityError if the parties' answer would be wrong."""
         if job not in self._simulators:
             self._simulators[job] = Simulator(self._plans.plan(job))
         given = [] if state is None else [grown(state, job.length)]
@@ -92,7 +92,7 @@ class SimulatedBackend(Backend):
             part = part_of(head.scope) or "(rest)"
             if part not in self.headroom or head.bits < self.headroom[part].bits:
                 self.headroom[part] = head
-        return _settled(job, found.result)
+        return _settled(job, found.check().result)
 
 
 class PartiesBackend(Backend):

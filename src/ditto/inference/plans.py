@@ -20,8 +20,6 @@ from ditto.inference.jobs import Job, function_of
 from ditto.inference.samples import Samples
 from ditto.models import Model, gpt2
 
-ROWS, MAX_ROWS = 16, 48
-"""Rows of tokens that a plan is calibrated on: one a text, within these limits."""
 POSITIONS = 4
 """Positions of a row at which going on is calibrated."""
 
@@ -41,7 +39,7 @@ class Plans:
         self.profile = profile
         self._network = network
         self._source = samples
-        self._rows = rows or min(max(ROWS, samples.count), MAX_ROWS)
+        self._rows = rows
         self._made: dict[Job, Plan] = {}
 
     def plan(self, job: Job) -> Plan:
@@ -76,7 +74,8 @@ class Plans:
 
     def samples(self, job: Job) -> list[tuple[Any, ...]]:
         """Sample arguments of a job."""
-        count = -(-max(self._rows, 2 * job.batch) // job.batch)
+        rows = self._rows or self._source.rows(job.length)
+        count = -(-max(rows, 2 * job.batch) // job.batch)
         if job.kind != "go on":
             return [self._sample(job, k) for k in range(count)]
         return [s for k in range(count) for s in self._continued(job, k)]

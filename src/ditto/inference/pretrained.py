@@ -1,7 +1,8 @@
 """A model from a Hugging Face folder, asked in private."""
 
+import warnings
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from ditto.client.tokens import Encoded
 from ditto.compiler import Profile
 from ditto.compiler.profile import find_profile
 from ditto.engine import Trio
-from ditto.errors import CheckpointError, SetupError
+from ditto.errors import AnswerWarning, CapacityError, CheckpointError, SetupError
 from ditto.inference.backends import (
     Backend,
     FloatBackend,
@@ -30,10 +31,10 @@ from ditto.inference.backends import (
     PartiesBackend,
     SimulatedBackend,
 )
+from ditto.inference.doubt import doubt_of, doubt_of_token, relative_difference
 from ditto.inference.jobs import Job
 from ditto.inference.plans import Plans
-from ditto.inference.sample_text import SAMPLE_TEXT
-from ditto.inference.samples import TextSamples
+from ditto.inference.samples import Text, TextSamples
 from ditto.models import Model, from_checkpoint, read_checkpoint
 
 Reals = npt.NDArray[np.float32]
@@ -50,6 +51,10 @@ class Answer:
     """Logits of the labels (of each token, for tagging), or an embedding."""
     label: str | None = None
     """The likeliest label, if there are labels."""
+    difference: float | None = None
+    """To the float model's answer, relative to its size, where that is known."""
+    doubt: str | None = None
+    """Why the answer is not to be trusted, if it is not."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Token:
 
     ids: tuple[int, ...]
     texts: tuple[str, ...]
+    doubts: tuple[str | None, ...] = ()
+    """For each prompt, why its token is not to be trusted, if it is not."""
 
 
 def from_pretrained(
@@ -69,8 +76,10 @@ def from_pretrained(
     profile: str | Profile = "ditto",
     mode: Mode = "mpc",
     head: str | None = None,
-    calibration: Sequence[str] | None = None,
+    calibration: Sequence[Text] | None = None,
+    margin: float | None = None,
     hides_length: bool = False,
+    check: bool = True,
     trio: Trio | None = None,
     on_stage: OnStage | None = None,
     on_part: OnPart | None = None,
@@ -79,10 +88,15 @@ def from_pretrained(
 
     ``mode`` says who computes: "mpc" three parties, each a process of this machine
     (or those of ``trio``); "simulate" the same plan on plain integers; "float" the
-    model itself. ``calibration`` are texts like those that will be asked; without
-    them a few everyday sentences serve. ``hides_length`` keeps secret how much of a
-    padded text is text (encoders only). ``head`` is what the model is used for, if not
-    what it was saved for.
+    model itself. ``calibration`` are texts, or pairs of texts, like those that will be
+    asked; without them everyday ones serve. ``margin`` is how many times further than
+    on those any value may go (2 unless the profile says otherwise). ``hides_length``
+    keeps secret how much of a padded text is text (encoders only). ``head`` is what the
+    model is used for, if not what it was saved for.
+
+    As text and weights are in this process, every private answer is compared with the
+    float model's, unless ``check`` is False: one that is not to be trusted says so in
+    its ``doubt`` and as an ``AnswerWarning``.
     """
     checkpoint = read_checkpoint(folder)
     model = from_checkpoint(checkpoint, head)
@@ -94,8 +108,11 @@ def from_pretrained(
             f"The tokenizer knows {tokenizer.vocabulary} tokens, the model "
             f"{model.config.vocabulary}: they do not belong together."
         )
-    samples = TextSamples(tokenizer, calibration or SAMPLE_TEXT)
-    plans = Plans(model, find_profile(profile), samples)
+    samples = TextSamples(tokenizer, calibration)
+    chosen = find_profile(profile)
+    if margin is not None:
+        chosen = chosen.replace(margin=margin)
+    plans = Plans(model, chosen, samples)
     return Pretrained(
         model,
         tokenizer,
@@ -103,6 +120,7 @@ def from_pretrained(
         plans,
         mode,
         hides_length=hides_length,
+        check=check,
         trio=trio,
         on_stage=on_stage,
         on_part=on_part,
@@ -121,6 +139,7 @@ class Pretrained:
         mode: Mode,
         *,
         hides_length: bool = False,
+        check: bool = True,
         trio: Trio | None = None,
         on_stage: OnStage | None = None,
         on_part: OnPart | None = None,
@@ -130,6 +149,8 @@ class Pretrained:
         self.model, self.tokenizer, self.labels = model, tokenizer, labels
         self.plans = plans
         self._hides_length = hides_length
+        self._on_stage = on_stage or (lambda _: None)
+        self._exact = FloatBackend(model) if mode == "mpc" and check else None
         self.backend: Backend
         match mode:
             case "float":
@@ -202,21 +223,25 @@ class Pretrained:
             for start in range(0, len(members), batch):
                 group = members[start : start + batch]
                 asked = [encoded[k] for k in group]
-                values = self._ask(asked, bucket, batch, pairs is not None)
-                for k, row in zip(group, values, strict=False):
-                    found[k] = self._answer(row, len(encoded[k].ids))
-        return [found[k] for k in range(len(texts))]
+                rows = self._ask(asked, bucket, batch, pairs is not None)
+                found |= zip(group, rows, strict=False)
+        answers = [found[k] for k in range(len(texts))]
+        for k, answer in enumerate(answers, 1):
+            if answer.doubt is not None:
+                _warn(f"The answer to text {k} is not to be trusted: {answer.doubt}.")
+        return answers
 
     def _buckets(
         self, encoded: Sequence[Encoded], length: int | None
     ) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for k, one in enumerate(encoded):
-            bucket = length or self._bucket(len(one.ids), BUCKETS)
+            bucket = length or self.bucket(len(one.ids))
             found.setdefault(bucket, []).append(k)
         return found
 
-    def _bucket(self, length: int, buckets: Sequence[int]) -> int:
+    def bucket(self, length: int, buckets: Sequence[int] = BUCKETS) -> int:
+        """How many tokens a text of so many is padded to."""
         return bucket_of(length, (*buckets, self.positions), limit=self.positions)
 
     @property
@@ -237,20 +262,59 @@ class Pretrained:
         """A job of this model."""
         return Job(kind, batch, length, hides_length=self._hides_length, **options)
 
-    def _ask(self, asked: list[Encoded], bucket: int, batch: int, pairs: bool) -> Any:
+    def _ask(
+        self, asked: list[Encoded], bucket: int, batch: int, pairs: bool
+    ) -> list[Answer]:
         full = [*asked, *[asked[-1]] * (batch - len(asked))]
         typed = pairs and getattr(self.model.config, "types", 0) > 1
         job = self.job("answer", batch, bucket, pairs=typed)
-        values, _ = self.backend.run(job, self.inputs(full, bucket, pairs=typed))
-        return values
+        inputs = self.inputs(full, bucket, pairs=typed)
+        values, _ = self.backend.run(job, inputs)
+        answers = [
+            self._answer(row[: len(one.ids)] if self._by_token else row)
+            for row, one in zip(values, asked, strict=False)
+        ]
+        if self._exact is None:
+            return answers
+        exact, _ = self._exact.run(job, inputs)
+        compared = [
+            self._compared(answer, row)
+            for answer, row in zip(answers, exact, strict=False)
+        ]
+        if any(answer.doubt for answer in compared):
+            cause = self._cause(job, inputs)
+            compared = [
+                replace(a, doubt=f"{a.doubt}; {cause}") if a.doubt else a
+                for a in compared
+            ]
+        return compared
 
-    def _answer(self, row: Any, length: int) -> Answer:
-        if self.model.head in ("tag", "fill"):
-            return Answer(np.asarray(row[:length]))
-        if self.model.head == "classify":
-            best = int(np.argmax(row))
-            return Answer(np.asarray(row), self.labels.get(best, str(best)))
-        return Answer(np.asarray(row))
+    @property
+    def _by_token(self) -> bool:
+        """Whether an answer has a row for every token."""
+        return self.model.head in ("tag", "fill")
+
+    def _answer(self, row: Any) -> Answer:
+        if self.model.head != "classify":
+            return Answer(np.asarray(row))
+        best = int(np.argmax(row))
+        return Answer(np.asarray(row), self.labels.get(best, str(best)))
+
+    def _compared(self, answer: Answer, exact: Any) -> Answer:
+        """An answer beside the float model's."""
+        logits = self.model.head in ("classify", "tag", "fill")
+        due = exact[: len(answer.values)] if self._by_token else exact
+        difference = relative_difference(answer.values, due, logits=logits)
+        return replace(answer, difference=difference, doubt=doubt_of(difference))
+
+    def _cause(self, job: Job, inputs: Sequence[Any]) -> str:
+        """Where a value left its range, if the simulator sees one."""
+        self._on_stage("an answer is wrong: asking the simulator why")
+        try:
+            SimulatedBackend(self.model, self.plans).run(job, inputs)
+        except CapacityError as error:
+            return f"{error}".removesuffix(".")
+        return "the simulator sees no value leave its range"
 
     # Generation
 
@@ -299,11 +363,13 @@ class Pretrained:
             )
             for one in encoded
         ]
-        bucket = self._bucket(max(len(e.ids) for e in encoded), BUCKETS)
+        bucket = self.bucket(max(len(e.ids) for e in encoded))
         padded = pad_batch(encoded, bucket, self.tokenizer.pad_id)
         positions, count = padded.lengths, len(texts)
         job = self.job("begin", count, bucket, inside=inside)
-        result, state = self.backend.run(job, (padded.ids, padded.lengths))
+        begun = padded.ids, padded.lengths
+        result, state = self.backend.run(job, begun)
+        exact, past = self._exactly(job, begun)
         ids: list[list[int]] = [[] for _ in texts]
         shown = [""] * count
         ended = [False] * count
@@ -319,17 +385,27 @@ class Pretrained:
                 for row, token, over in zip(ids, chosen, ended, strict=True):
                     row.extend([] if over else [token])
                 added, shown = self._added(ids, shown)
-                yield Token(tuple(chosen), added)
+                doubts = _doubts(result, exact, ended)
+                for doubt in filter(None, doubts):
+                    _warn(f"Token {k + 1} is not to be trusted: {doubt}.")
+                yield Token(tuple(chosen), added, doubts)
                 ended = [e or t == eos for e, t in zip(ended, chosen, strict=True)]
                 if k + 1 == tokens or all(ended):
                     return
-                room = self._bucket(int(positions.max()) + 1, CACHE_BUCKETS)
+                room = self.bucket(int(positions.max()) + 1, CACHE_BUCKETS)
                 job = self.job("go on", count, room, inside=inside)
-                token_ids = np.asarray(chosen, np.int32)
-                result, state = self.backend.run(job, (token_ids, positions), state)
+                asked = np.asarray(chosen, np.int32), positions
+                result, state = self.backend.run(job, asked, state)
+                exact, past = self._exactly(job, asked, past)
                 positions = positions + 1
         finally:
             self.backend.release(state)
+
+    def _exactly(self, job: Job, inputs: Sequence[Any], state: Any = None) -> Any:
+        """The float model's logits and its state, if answers are compared."""
+        if self._exact is None:
+            return None, None
+        return self._exact.run(replace(job, inside=False), inputs, state)
 
     def _added(
         self, ids: list[list[int]], shown: list[str]
@@ -342,6 +418,28 @@ class Pretrained:
         ]
         added = tuple(t[len(s) :] for t, s in zip(whole, shown, strict=True))
         return added, whole
+
+
+def _doubts(result: Any, exact: Any, ended: Sequence[bool]) -> tuple[str | None, ...]:
+    """What is to be said of the tokens of prompts that have not ended."""
+    if exact is None:
+        return (None,) * len(ended)
+    return tuple(
+        None if over else _doubt_of(got, due)
+        for got, due, over in zip(np.asarray(result), exact, ended, strict=True)
+    )
+
+
+def _doubt_of(got: Any, exact: Any) -> str | None:
+    """Of a row of logits, or of a token that the parties chose."""
+    if np.ndim(got) == 0:
+        return doubt_of_token(int(got), exact)
+    centred = (row - np.mean(row) for row in (got, exact))
+    return doubt_of(relative_difference(*centred, logits=True))
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, AnswerWarning, stacklevel=3)
 
 
 def _choose(result: Any, sampler: Sampler, inside: bool) -> list[int]:

@@ -1,10 +1,12 @@
-"""Everyday sentences to calibrate with when the owner of a model gives none.
+"""What people type, to calibrate with when the owner of a model gives nothing better.
 
-Written for this purpose: statements, questions, opinions, dialogue, numbers, names,
-long sentences and short ones. A model for another kind of text deserves other samples.
+Written for this purpose: sentences of many kinds, and beside them the short, loud and
+strange things that reach values no sentence reaches: single words, chat, emoji,
+numbers, code, addresses, other scripts, repetitions. A model for another kind of text
+deserves samples of its own, which are taken beside these.
 """
 
-SAMPLE_TEXT = (
+SENTENCES = (
     "The committee will publish its report on the new railway line next Thursday.",
     "I have never enjoyed a film so much in my life, and I would see it again tonight.",
     "Why did the pump stop working after only three weeks?",
@@ -37,3 +39,90 @@ SAMPLE_TEXT = (
     "The second half was dull, but the goalkeeper saved two penalties and the crowd "
     "went home singing.",
 )
+
+SHORT = (
+    "hello",
+    "cheers mate",
+    "nah",
+    "J",
+    "afk",
+    "xD",
+    "meh",
+    "cool cool",
+    "sure thing!!",
+    "phew",
+    "who dis",
+    "wow",
+    "ty so much",
+    "idk man, u tell me",
+    "are u there??",
+    "gonna be late, soz",
+    "IT DOES NOT WORK",
+    "yep 🙂",
+    "😭😭😭",
+    "so proud of you 🎉🥳",
+    "🐶❤️",
+    "lmk 🙏🏽",
+    "8",
+    "3.14159",
+    "-12,5 °C",
+    "2024-02-29 23:59:59",
+    "1 2 3 4 5 6 7 8 9 10",
+    "0x7fffffff",
+    "$1,299.99 (-15%)",
+    "(2x + 1)^2 = 4x^2 + 4x + 1",
+    "!",
+    ":",
+    ";",
+    "it",
+    "of and to in",
+    "Donaudampfschiff",
+    "internationalization",
+    "qwertyuiop",
+    "asdf jkl;",
+    "zzz",
+)
+
+STRANGE = (
+    "for k, v in table.items():\n    print(f'{k}: {v ** 2}')",
+    "SELECT name, count(*) FROM orders GROUP BY name HAVING count(*) > 3;",
+    "if (ptr == NULL) { return -1; } /* not found */",
+    '{"id": 17, "tags": ["a", "b"], "ok": false, "score": null}',
+    "<div class=\"row\"><a href='#top'>Up</a></div>",
+    "$ tar -xzf archive.tar.gz && cd archive && make -j4",
+    "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
+    r"\frac{\partial f}{\partial x} = \lim_{h \to 0} \frac{f(x+h)-f(x)}{h}",
+    "https://www.example.org/a/b-c_d?id=42&sort=asc#part-2",
+    "someone.else+list@example.com",
+    "C:\\Users\\Public\\notes.txt",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "你好，请问去火车站怎么走？",
+    "早上好",
+    "今日はとても暑いですね。",
+    "내일 몇 시에 만날까요?",
+    "مرحبا، كيف حالك اليوم؟",
+    "שלום עולם",
+    "Где находится ближайшая аптека?",
+    "Добрый день",
+    "Καλημέρα σας",
+    "नमस्ते, आप कैसे हैं?",
+    "สวัสดีครับ",
+    "Ich hätte gern zwei Brötchen und einen großen Kaffee, bitte.",
+    "¿Dónde está la biblioteca?",
+    "J'ai oublié mon parapluie à l'école hier après-midi.",
+    "Yarın sabah erkenden yola çıkıyoruz.",
+    "Tôi không hiểu câu hỏi này.",
+    "♠ ♣ ♥ ♦ ☼ ►",
+    "ａｂｃ 𝓱𝓮𝓵𝓵𝓸 ①②③",
+    "very very very very very very very very very very very very good",
+    "la la la la la la la la la la la la la la la la la la la la la la la la la la",
+    "ooooooooooooooooooooooooooooooo",
+    "? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ? ?",
+    "1111111111111111111111111111111111111111",
+    "and and and and and and and and and and and and and and and and and and",
+    "=====================================================",
+    "buy now buy now buy now buy now buy now buy now buy now",
+)
+
+ODD = tuple(text for pair in zip(SHORT, STRANGE, strict=False) for text in pair)
+"""Short ones and strange ones in turn."""

@@ -9,37 +9,92 @@ from collections.abc import Sequence
 import numpy as np
 
 from ditto.client.tokens import Encoded, Tokenizer
+from ditto.errors import SetupError
+from ditto.inference.sample_text import ODD, SENTENCES
+
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+MOST_TOKENS, FEWEST_ROWS, MOST_ROWS = 6144, 24, 64
+"""Rows that a plan is calibrated on: as many as have so many tokens, within limits."""
 
 
 class Samples(ABC):
     """A source of token rows."""
 
     pad_id: int = 0
-    count: int = 1
-    """How many different texts there are."""
 
     @abstractmethod
     def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
         """Sample number k, of at most ``length`` tokens."""
 
+    def rows(self, length: int) -> int:
+        """How many rows show what there is to see."""
+        return min(max(MOST_TOKENS // length, FEWEST_ROWS), MOST_ROWS)
+
 
 class TextSamples(Samples):
-    """Rows of texts: every other row one text, the others as many as fill it."""
+    """Rows of texts, alone and as many as fill the row, and rows of random tokens.
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str]) -> None:
-        self._tokenizer, self._texts = tokenizer, list(texts)
+    The owner's own texts, if there are any, stand in for the sentences; what people
+    type besides, and no owner thinks of, is always there.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, texts: Sequence[Text] | None = None
+    ) -> None:
+        if isinstance(texts, str):
+            raise SetupError("calibration takes a list of texts, such as [text].")
+        self._tokenizer = tokenizer
         self.pad_id = tokenizer.pad_id
-        self.count = len(self._texts)
+        given = SENTENCES if texts is None else texts
+        self._pairs = [text for text in given if not isinstance(text, str)]
+        self._own = [
+            part
+            for text in given
+            for part in ((text,) if isinstance(text, str) else text)
+        ]
+        if not self._own:
+            raise SetupError("Calibration needs at least one text.")
+        self._turns = _TURNS if texts is None else _OWN_TURNS
+
+    def rows(self, length: int) -> int:
+        """See Samples: more, if the owner has many texts."""
+        own = 0 if self._turns is _TURNS else 2 * len(self._own)
+        return min(max(super().rows(length), own), MOST_ROWS)
 
     def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
         """See Samples."""
-        texts = self._texts
-        text = texts[k % len(texts)]
-        if k % 2:
-            many = [texts[(k + j) % len(texts)] for j in range(len(texts))]
-            text = " ".join(many)[: 12 * length]
-        pair = texts[(k + 1) % len(texts)] if pairs else None
-        return self._tokenizer.encode(text, pair, max_length=length)
+        turn, n = self._turns[k % len(self._turns)], k // len(self._turns)
+        if turn == "random":
+            return self._random(k, length, pairs=pairs)
+        texts = self._own if turn.startswith("own") else ODD
+        place = n + len(texts) * (k % len(self._turns)) // len(self._turns)
+        one, other = (texts[(place + j) % len(texts)] for j in (0, 1))
+        if turn == "own" and pairs and self._pairs:
+            one, other = self._pairs[place % len(self._pairs)]
+        if turn.endswith("filled"):
+            many = [texts[(place + j) % len(texts)] for j in range(len(texts))]
+            while sum(len(text) for text in many) < 12 * length:
+                many += many
+            one = " ".join(many)[: 12 * length]
+        second = other if pairs else None
+        return self._tokenizer.encode(one, second, max_length=length)
+
+    def _random(self, k: int, length: int, *, pairs: bool) -> Encoded:
+        """Random tokens between those that stand around every text."""
+        rng = np.random.default_rng(k)
+        around = self._tokenizer.encode("", max_length=length).ids
+        first, last = around[:1], around[1:]
+        room = length - len(around)
+        count = int(rng.integers(1, room + 1)) if room > 0 else 0
+        drawn = rng.integers(0, self._tokenizer.vocabulary, count).tolist()
+        ids = [*first, *drawn, *last]
+        return Encoded(ids, _types(len(ids), pairs))
+
+
+_TURNS = ("own", "odd", "own filled", "odd", "own", "odd filled", "odd", "random")
+_OWN_TURNS = ("own", "odd", "own filled", "own", "own", "odd filled", "own", "random")
 
 
 class RandomSamples(Samples):
@@ -48,9 +103,17 @@ class RandomSamples(Samples):
     def __init__(self, vocabulary: int) -> None:
         self._vocabulary = vocabulary
 
+    def rows(self, length: int) -> int:
+        """See Samples: they are all alike."""
+        del length
+        return 16
+
     def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
         """See Samples."""
         rng = np.random.default_rng(k)
         ids = rng.integers(0, self._vocabulary, length).tolist()
-        types = [int(pairs and 2 * i >= length) for i in range(length)]
-        return Encoded(ids, types)
+        return Encoded(ids, _types(length, pairs))
+
+
+def _types(length: int, pairs: bool) -> list[int]:
+    return [int(pairs and 2 * i >= length) for i in range(length)]

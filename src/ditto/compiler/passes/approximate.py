@@ -2,13 +2,16 @@
 
 Steps
     exp (in softmax)   squarings: (1 + y + y^2/2)^(2^n), y = x/2^n, with n so large that
-                       |x| * margin <= 1.5 * 2^n; no comparison is needed.
+                       it is good down to the smallest x with its margin; no
+                       comparison is needed.
                        puma: (1 + x/32)^32, and 0 where x < -14.
     gelu               quad, puma's two polynomials, or a fit.
     reciprocal, rsqrt  of few values, a table (``tabulate``); else SPU's, of an argument
                        that is scaled to where SPU is good.
     silu, sigmoid, tanh  a fit; where the range is too wide for one, the argument is
                        clamped first, at the price of two comparisons.
+
+What is good on a range only says so (``within``), for the simulator to look at.
 """
 
 import math
@@ -39,7 +42,18 @@ _MAX_SQUARINGS = 7
 _SCALED = {"reciprocal": 5, "rsqrt": 12, "sqrt": 12, "log": 5}
 """Functions that SPU computes in a range of its own, and log2 of where it does so well:
 neither the argument nor the result then loses much to the 18 fraction bits."""
-_EXP_ERROR = 1 / 1024
+_EXP_ERROR, _ABOVE_ERROR = 1 / 900, 1 / 64
+"""Of exp below zero, and relative above it."""
+_ERROR_OF_SIZE = 1 / 60
+"""The largest error of a fit beside the usual size of its results. With the profile's
+0.007 for all, the least cosine of MiniLM's embeddings on `benchmarks/ordinary_texts` is
+0.998; its GeLU's results are of size 0.25."""
+_FINEST_FIT = 4
+"""How many times finer than the profile says a fit may get: nothing is all there is of
+some results."""
+_BEYOND_FIT = 1.004
+"""How far beyond its range a fit may be used: a polynomial of degree 31 in u has not
+doubled its error there."""
 _ABOVE_ZERO, _ABOVE_MAXIMUM = 0.1, 2.5
 """How far above zero squarings alone are good enough: in a softmax, which takes less
 than the maximum away, the same relative error does less harm."""
@@ -66,8 +80,9 @@ def approximate(
         operand = None if known is None or not node.inputs else known[node.inputs[0]]
         if node.op in ("exp_negative", "exp"):
             return _exp(write, node.op, inputs[0], operand, here)
-        if node.op in _SCALED and operand is not None and here.engine == "rings":
-            found = tabulated(old, i, operand, here.margin)
+        if node.op in _SCALED and known is not None and here.engine == "rings":
+            operand = known[node.inputs[0]]
+            found = tabulated(old, i, known, here.margin)
             if found is not None:
                 source, params = found
                 return write.emit("curve", place[source], **params)
@@ -79,8 +94,12 @@ def approximate(
         if node.op in _GELUS and here.gelu == "puma":
             return write.puma_gelu(inputs[0])
         if node.op in SHAPES and here.engine == "rings" and here.gelu != "stock":
-            assert operand is not None  # noqa: S101  (this engine needs calibration)
-            return write.fitted(node.op, inputs[0], operand, here)
+            assert known is not None  # noqa: S101  (this engine needs calibration)
+            size = 2 ** (math.floor(16 * math.log2(known[i].rms)) / 16)
+            relative = max(size * _ERROR_OF_SIZE, here.fit_error / _FINEST_FIT)
+            error = min(here.fit_error, relative)  # of few sizes: few fits serve all
+            reach = known[node.inputs[0]].largest * here.margin
+            return write.fitted(node.op, inputs[0], reach, error)
         return None
 
     return rewrite(graph, rule)
@@ -101,11 +120,20 @@ def _exp(
 
 def squarings(left: float) -> int:
     """n of the exp by squarings, for a range of this length below zero."""
-    n = math.ceil(math.log2(left / 1.5))
-    # the error is e^x |x|^3 / (6 * 4^n), on the left at most 0.224 / 4^n, at x = -3
-    worst = min(left, 3.0)
-    error = math.exp(-worst) * worst**3 / 6
-    return max(n, 1, math.ceil(math.log2(error / _EXP_ERROR) / 2))
+    return next(n for n in range(1, 64) if exp_range(n)[0] <= -left)
+
+
+@lru_cache(maxsize=64)
+def exp_range(n: int) -> tuple[float, float]:
+    """Where n squarings give exp: below zero within the error, above nearly so.
+
+    The error is e^x |x|^3 / (6 * 4^n) near zero; far below, y^2/2 outgrows 1 + y, and
+    beyond x = -2^(n+1) the squares grow without end.
+    """
+    x = -np.linspace(0.0, 2.0 ** (n + 1), 1 << 14)
+    y = np.ldexp(x, -n)
+    wrong = np.abs((1 + y + y * y / 2) ** 2.0**n - np.exp(x)) > _EXP_ERROR
+    return float(x[np.argmax(wrong) - 1]), (6 * _ABOVE_ERROR * 4.0**n) ** (1 / 3)
 
 
 @dataclass(frozen=True)
@@ -153,7 +181,9 @@ class _Writer:
         if squarings(left) > _MAX_SQUARINGS:
             below = self.emit("max", below, self.number(_NOTHING))
             left = -_NOTHING * 1.2
-        e = self.squared_exp(below, squarings(left))
+        n = squarings(left)
+        low, high = exp_range(n)
+        e = self.squared_exp(self.emit("within", below, low=low, high=high), n)
         return self.times(e, math.exp(top)) if top else e
 
     def rescaled(self, op: str, x: int, operand: Range, margin: float) -> int | None:
@@ -233,15 +263,18 @@ class _Writer:
         ]
         return self.add(self.add(terms[0], terms[1]), terms[2])
 
-    def fitted(self, name: str, x: int, operand: Range, here: Profile) -> int:
-        radius = math.ceil(8 * max(operand.largest * here.margin, 0.5)) / 8
-        whole = _whole_fit(name, radius, here.fit_error)
-        if whole is not None and whole.bits <= _CLAMP:
-            return self.polynomial(SHAPES[name], x, whole)
-        inner = _clamped_fit(name, here.fit_error)
-        if whole is not None and whole.bits <= _CLAMP + inner.bits:
-            return self.polynomial(SHAPES[name], x, whole)
-        shape, edge = SHAPES[name], inner.radius
+    def fitted(self, name: str, x: int, reach: float, error: float) -> int:
+        radius = math.ceil(8 * max(reach, 0.5)) / 8
+        whole = _whole_fit(name, radius, error)
+        shape, inner = SHAPES[name], None
+        if whole is None or whole.bits > _CLAMP:
+            inner = _clamped_fit(name, error)
+        if inner is None or (whole is not None and whole.bits <= _CLAMP + inner.bits):
+            assert whole is not None  # noqa: S101  (else it was clamped)
+            edge = whole.radius * _BEYOND_FIT
+            x = self.emit("within", x, low=-edge, high=edge)
+            return self.polynomial(shape, x, whole)
+        edge = inner.radius
         right, left = self.beyond(x, edge)
         inside = self.add(self.emit("sub", x, right), left)
         middle = self.polynomial(shape, inside, inner)

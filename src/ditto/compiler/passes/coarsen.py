@@ -6,6 +6,8 @@ Such uses are found by degree: exp has degree 1, what is scaled by something els
 what is summed up over the row keeps it, and a quotient of two such has degree 0.
 """
 
+import math
+
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Builder, Graph, rewrite
 from ditto.compiler.operations import MOVES
@@ -44,12 +46,18 @@ def coarsen(
 
 
 def _grid(seen: Range, margin: float) -> dict[str, float] | None:
-    """The range with its margin, and the first step that is worth its levels."""
+    """The range with its margin, and the first step that is worth its levels.
+
+    Levels are a power of two: what is to spare lies below and above alike. The ends lie
+    on whole steps, so they tell no more of the samples than the number of levels does.
+    """
     middle, reach = (seen.high + seen.low) / 2, (seen.high - seen.low) / 2
     reach = max(reach * margin, 1.0)
     for step, most in _STEPS:
         if 2 * reach / step + 4 <= most:
-            return {"low": middle - reach, "high": middle + reach, "step": step}
+            steps = (1 << math.ceil(2 * reach / step).bit_length()) - 1
+            low = step * round(middle / step - steps / 2)
+            return {"low": low, "high": low + steps * step, "step": step}
     return None
 
 

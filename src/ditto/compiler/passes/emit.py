@@ -426,8 +426,8 @@ class Emitter:
         kind = self._type(i)
         low, high, step = (float(node.params[n]) for n in ("low", "high", "step"))
         params = {
-            "low": math.floor(math.ldexp(low, kind.frac)),
-            "high": math.ceil(math.ldexp(high, kind.frac)),
+            "low": max(math.floor(math.ldexp(low, kind.frac)), -kind.limit),
+            "high": min(math.ceil(math.ldexp(high, kind.frac)), kind.limit),
             "cut": max(0, kind.frac + round(math.log2(step))),
             "rounds": self._rounds(
                 node.scope, node.size * math.ceil((high - low) / step)

@@ -2,12 +2,22 @@
 
 A public factor and a public summand before the function go into the table. SPU keeps
 those of many values, and those whose range is so wide that the table would be long.
+
+A wider table costs little, and what it does not hold is wrong without a word. So its
+ends come from what can be proved, or lie far from what the samples showed: the sum of a
+softmax is at least its largest term, which is near 1, and at most the number of its
+terms; a sum of squares is not negative; and others start far below the samples.
 """
 
 import math
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.compiler.graph import Graph
+from ditto.compiler.graph import Graph, Node
+from ditto.compiler.operations import MOVES, evaluate
 from ditto.protocols.curve import CELLS_TO_POLE, MOST_CELLS
 
 _FUNCTIONS = ("reciprocal", "rsqrt")
@@ -15,20 +25,34 @@ _MOST_FOR_ONE, _MOST_WORK = 1 << 20, 1 << 23
 """Cells of all values together, of one width and at all."""
 _CELLS = 2 * CELLS_TO_POLE
 """Cells between the function's pole and its range, at most: they double."""
+_ROOM, _ENOUGH = 64.0, 16.0
+"""How far below what the samples showed a table starts if it can, and at least if it is
+to have cells of one width, which takes a round less."""
+_WHOLE = 1.01
+"""What a share of a sum may come to, with its rounding."""
+_SLACK = 2 / 3
+"""What is to spare at the ends of a sum: rounding and the error of exp do far less."""
 
 
 def tabulated(
-    graph: Graph, i: int, seen: Range, margin: float
+    graph: Graph, i: int, known: list[Range], margin: float
 ) -> tuple[int, dict[str, object]] | None:
     """The node that a curve takes in place of node i's operand, and its parameters."""
     node = graph.nodes[i]
     if node.op not in _FUNCTIONS or node.dtype != "float32":
         return None
-    found = _cells(seen, margin, node.size)
+    source, factor, summand = _argument(graph, node.inputs[0])
+    square = is_square(graph, source)
+    found = _cells(
+        proven_sum(graph, node.inputs[0], known),
+        known[node.inputs[0]],
+        margin**2 if square else margin,
+        summand * (1 - 1e-6) if square else 0.0,
+        node.size,
+    )
     if found is None:
         return None
     *ends, widths = found
-    source, factor, summand = _argument(graph, node.inputs[0])
     low, high = ((y - summand) / factor for y in ends)
     return source, {
         "function": node.op,
@@ -40,16 +64,140 @@ def tabulated(
     }
 
 
-def _cells(seen: Range, margin: float, size: int) -> tuple[float, float, int] | None:
-    """The range with its margin and the widths of its cells, if cells are few."""
-    low, high = seen.low / margin, seen.high * margin
-    if not low > 0:
+def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Range]:
+    """The ranges, where operands and results of tables are as wide as the tables, the
+    square in a fit as wide as the fit, and shares of a sum reach one.
+
+    With its margin: a range times its margin is what the type has to hold.
+    """
+    found = list(known)
+    for i, node in enumerate(graph.nodes):
+        sources = [graph.nodes[u] for u in node.inputs]
+        if node.op == "curve":
+            (u,) = node.inputs
+            ends = np.array([node.params["low"], node.params["high"]])
+            results = np.asarray(evaluate("curve", node.params, [ends]))
+            found[u] = _reaching(found[u], float(ends[1]) / margins[u])
+            found[i] = _reaching(found[i], float(results[0]) / margins[i])
+        elif node.op == "mul" and sources[0].op == "within" and is_square(graph, i):
+            edge = max(abs(sources[0].params[end]) for end in ("low", "high"))
+            found[i] = _reaching(found[i], edge**2 / margins[i])
+        elif node.op == "mul" and _is_share(graph, i, known):
+            found[i] = _reaching(found[i], _WHOLE / margins[i])
+    return found
+
+
+def _is_share(graph: Graph, i: int, known: list[Range]) -> bool:
+    """Whether a node is x / sum(x) for x that is not negative: it is at most one."""
+    for x, other in permutations(graph.nodes[i].inputs):
+        inverse = graph.nodes[_unmoved(graph, other)]
+        if inverse.op == "curve" and inverse.params["function"] == "reciprocal":
+            total = graph.nodes[_unmoved(graph, inverse.inputs[0])]
+            if total.op == "reduce_sum" and total.inputs[0] == x:
+                return known[x].low >= 0
+    return False
+
+
+def _unmoved(graph: Graph, i: int) -> int:
+    """The node whose elements node i has in another shape."""
+    while graph.nodes[i].op in MOVES:
+        i = graph.nodes[i].inputs[0]
+    return i
+
+
+def _reaching(seen: Range, high: float) -> Range:
+    return replace(seen, high=max(seen.high, high))
+
+
+def _cells(
+    proven: tuple[float, float] | None,
+    seen: Range,
+    margin: float,
+    floor: float,
+    size: int,
+) -> tuple[float, float, int] | None:
+    """The ends of the table and the widths of its cells, if cells are few."""
+    if not seen.low > 0:
         return None
-    for widths, most in ((1, _MOST_FOR_ONE), (2, _MOST_WORK)):
-        cells = 1 << math.ceil(math.log2(_CELLS * (high / low) ** (1 / widths)))
-        if cells <= MOST_CELLS and widths * size * cells <= most:
+    high = seen.high * margin
+    wanted, enough, least = (
+        max(seen.low / room, floor) for room in (_ROOM, _ENOUGH, margin)
+    )
+    if proven is not None:
+        high, wanted = proven[1], proven[0]
+        enough = least = wanted
+    for widths, most, due in ((1, _MOST_FOR_ONE, enough), (2, _MOST_WORK, least)):
+        cells = min(MOST_CELLS, most // (widths * size))
+        if cells < _CELLS:
+            continue
+        spread = (2 ** math.floor(math.log2(cells)) / _CELLS) ** widths
+        low = max(wanted, high / spread)
+        if low <= due:
             return low, high, widths
     return None
+
+
+def is_square(graph: Graph, i: int) -> bool:
+    """Whether a node is x times x, or a sum of such: then it is not negative."""
+    node = graph.nodes[i]
+    while node.op in (*MOVES, "reduce_sum"):
+        node = graph.nodes[node.inputs[0]]
+    if node.op in ("mul", "dot_general") and node.inputs[0] == node.inputs[1]:
+        return node.op == "mul" or _pairs_alike(node)
+    return node.op == "square"
+
+
+def _pairs_alike(node: Node) -> bool:
+    contracted, batch = node.params["dimension_numbers"]
+    return list(contracted[0]) == list(contracted[1]) and list(batch[0]) == list(
+        batch[1]
+    )
+
+
+def proven_sum(graph: Graph, i: int, known: list[Range]) -> tuple[float, float] | None:
+    """Between what a softmax's sum lies: of exp(x - m) with m near the maximum of x."""
+    node = graph.nodes[_unmoved(graph, i)]
+    if node.op != "reduce_sum":
+        return None
+    terms = graph.nodes[node.inputs[0]].size / node.size
+    step = _step_of_softmax(graph, node.inputs[0], known)
+    if step is None:
+        return None
+    return _SLACK * math.exp(-step), terms * math.exp(step) / _SLACK
+
+
+def _step_of_softmax(graph: Graph, i: int, known: list[Range]) -> float | None:
+    """How far m may be from the maximum, if node i is exp(x - m), hidden or not.
+
+    What hides terms by a product hides them by zeros and leaves the others as they are.
+    """
+    node = graph.nodes[i]
+    match node.op:
+        case "select_n" if len(node.inputs) == 3:
+            for k in (1, 2):
+                if graph.uniform(node.inputs[k]) == 0.0:
+                    return _step_of_softmax(graph, node.inputs[3 - k], known)
+        case "mul":
+            for k in (0, 1):
+                mask = known[node.inputs[k]]
+                if (mask.low, mask.high) == (0.0, 1.0):
+                    return _step_of_softmax(graph, node.inputs[1 - k], known)
+        case "exp_negative":
+            return _step_below_maximum(graph, node.inputs[0])
+    return None
+
+
+def _step_below_maximum(graph: Graph, i: int) -> float | None:
+    node = graph.nodes[i]
+    if node.op == "select_n":  # hidden positions are 0, and hidden again after exp
+        cases = [u for u in node.inputs[1:] if graph.uniform(u) != 0.0]
+        return _step_below_maximum(graph, cases[0]) if len(cases) == 1 else None
+    if node.op != "sub":
+        return None
+    top = graph.nodes[_unmoved(graph, node.inputs[1])]
+    if top.op == "coarse_max":
+        return float(top.params["step"])
+    return 0.0 if top.op == "reduce_max" else None
 
 
 def _argument(graph: Graph, i: int) -> tuple[int, float, float]:

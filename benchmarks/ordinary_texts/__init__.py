@@ -1,0 +1,1 @@
+"""Right answers on ordinary texts, by real parties; see ``__main__``."""

@@ -1,0 +1,54 @@
+"""Whether an answer is what the float model says, as far as it has to be.
+
+Where text and weights are in one process, the float model's answer is a moment's work
+and tells what no party can see: that a value left its range. An answer further from it
+than the stated error is not to be trusted.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+STATED_ERROR = 0.05
+"""Of an answer, relative to its size. On `benchmarks/ordinary_texts` the parties stay
+below half of it; the cosine of an embedding is then above 0.9988."""
+_LOGITS_SIZE = 1.0
+"""Logits smaller than this are compared as if they were of this size: what is nearly
+undecided may be so in another way."""
+_TOKEN_GAP = 6 * STATED_ERROR
+"""How far below the best logit, in their usual size, a token chosen by the parties may
+lie: two logits that are off by three times the usual error."""
+
+Reals = npt.ArrayLike
+
+
+def relative_difference(got: Reals, exact: Reals, *, logits: bool = False) -> float:
+    """The size of the difference to the float answer, relative to that answer.
+
+    The answer is a row, or several, of which the worst counts.
+    """
+    private, due = (np.asarray(x, np.float64) for x in (got, exact))
+    sizes = np.linalg.norm(due, axis=-1)
+    if logits:
+        sizes = np.maximum(sizes, _LOGITS_SIZE)
+    gaps = np.linalg.norm(private - due, axis=-1)
+    worst = np.max(gaps / np.maximum(sizes, 1e-12), initial=0.0)
+    return float(worst) if np.isfinite(private).all() else float("inf")
+
+
+def doubt_of(difference: float) -> str | None:
+    """Why an answer is not to be trusted, if it is not."""
+    if difference <= STATED_ERROR:
+        return None
+    return (
+        f"it is {difference:.0%} off the float model's answer, where "
+        f"{STATED_ERROR:.0%} is the most that may be"
+    )
+
+
+def doubt_of_token(token: int, exact: Reals) -> str | None:
+    """The same of a token that the parties chose, by the float model's logits."""
+    logits = np.asarray(exact, np.float64)
+    gap = float((logits.max() - logits[token]) / max(float(logits.std()), 1e-12))
+    if gap <= _TOKEN_GAP:
+        return None
+    return f"the float model would not choose this token: it is {gap:.1f} below its own"

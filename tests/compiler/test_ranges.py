@@ -1,0 +1,223 @@
+"""What lies in its range comes out right, and what does not is reported."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ditto.compiler import Plan, Simulator, compile, run_local
+from ditto.compiler.passes.approximate import exp_range, squarings
+from ditto.compiler.plan import Step, curve_of, grid_of
+from ditto.engine import ThreadTrio
+
+ROWS, COLUMNS = 16, 32
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[ThreadTrio]:
+    with ThreadTrio() as parties:
+        yield parties
+
+
+def softmax(x: jax.Array) -> jax.Array:
+    return jax.nn.softmax(x, -1)
+
+
+def scores(rng: np.random.Generator, scale: float = 2.0) -> Any:
+    return (rng.normal(size=(ROWS, COLUMNS)) * scale).astype(np.float32)
+
+
+def calibrated(scale: float = 2.0) -> Plan:
+    rng = np.random.default_rng(0)
+    samples = [(scores(rng, scale),) for _ in range(8)]
+    return compile(softmax, samples[0], calibration=samples)
+
+
+def only(plan: Plan, op: str) -> Step:
+    (step,) = (s for s in plan.steps if s.op == op)
+    return step
+
+
+def grid_ends(plan: Plan) -> tuple[float, float, float]:
+    """Where the grid of a softmax begins and ends, and its step."""
+    step = only(plan, "maximum")
+    kind = plan.values[step.inputs[0]].fxp
+    grid = grid_of(step, kind)
+    low, size = grid.low * kind.ulp, 2.0**grid.cut * kind.ulp
+    return low, low + (grid.levels - 1) * size, size
+
+
+def wrong_rows(plan: Plan, x: Any, trio: ThreadTrio, function: Any = softmax) -> int:
+    """Rows in which the parties are far from the function."""
+    found = run_local(plan, (x,), trio=trio).result
+    gaps = np.abs(found - np.asarray(function(x)))
+    return int((gaps.reshape(len(x), -1).max(1) > 0.02).sum())
+
+
+def test_a_grid_has_room_below_as_above() -> None:
+    """The margin is 2: half of the calibrated range to spare on each side, at least."""
+    for scale in (0.5, 1.0, 1.6, 2.0, 3.0):
+        rng = np.random.default_rng(0)
+        samples = [scores(rng, scale) for _ in range(8)]
+        low, high, step = grid_ends(calibrated(scale))
+        least, most = min(s.min() for s in samples), max(s.max() for s in samples)
+        spare = (most - least) / 2
+        assert low <= least - spare + step
+        assert high >= most + spare - step
+        assert abs((least - low) - (high - most)) <= 2 * step
+
+
+@pytest.mark.parametrize("below", [-0.3, 0.0, 0.25, 0.6, 1.2, 3.0, 12.0])
+def test_a_score_below_the_grid_is_reported_if_it_does_harm(
+    below: float, trio: ThreadTrio
+) -> None:
+    """It does nothing to a softmax, and wraps to the top of the grid."""
+    plan = calibrated()
+    low, _, _ = grid_ends(plan)
+    x = np.clip(scores(np.random.default_rng(1)), -5, 5)
+    x[:, 5] = low - below
+    simulated = Simulator(plan)((x,))
+    assert simulated.broken == (below > 0)
+    if not simulated.broken:
+        assert wrong_rows(plan, x, trio) == 0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.6, 2.0])
+def test_the_last_step_of_a_grid_is_not_accepted(
+    scale: float, trio: ThreadTrio
+) -> None:
+    """A level there may come out one higher, which is none."""
+    plan = calibrated(scale)
+    _, top, step = grid_ends(plan)
+    for above, harm in ((-0.05, False), (0.95, True), (6.0, True)):
+        x = np.clip(scores(np.random.default_rng(1), 1.0), -5, 5)
+        x[:, 3] = top + above * step
+        simulated = Simulator(plan)((x,), seed=1)
+        assert simulated.broken == harm
+        if harm:
+            assert "maximum" in str(next(h for h in simulated.headroom if h.left))
+            assert wrong_rows(plan, x, trio) > ROWS // 2
+        else:
+            assert wrong_rows(plan, x, trio) == 0
+
+
+def test_a_table_is_right_at_its_ends_and_reported_beyond(trio: ThreadTrio) -> None:
+    def inverse(x: jax.Array) -> jax.Array:
+        return 1 / x
+
+    rng = np.random.default_rng(0)
+    samples = [(rng.uniform(1, 20, 64).astype(np.float32),) for _ in range(4)]
+    plan = compile(inverse, samples[0], calibration=samples)
+    step = only(plan, "curve")
+    kind = plan.values[step.inputs[0]].fxp
+    shape = curve_of(step, kind, plan.values[step.outputs[0]].fxp)
+    last = shape.scales[-1]
+    low, width = shape.low * kind.ulp, 2.0**last.cut * kind.ulp
+    top = min(low + (last.cells - 1) * width, kind.max_value)
+    assert low <= 1 / 16  # far below the samples
+    assert top >= 40
+    for at, harm in ((low * 1.01, False), (top - width / 2, False), (low / 2, True)):
+        x = np.full(64, at, np.float32)
+        assert Simulator(plan)((x,)).broken == harm
+        if not harm:
+            found = run_local(plan, (x,), trio=trio).result
+            assert np.abs(found * at - 1).max() < 0.02
+
+
+def test_rows_of_any_sharpness_have_their_sum_in_the_table(trio: ThreadTrio) -> None:
+    """Calibrated on flat rows; one score far above the rest makes a sum of one."""
+    rng = np.random.default_rng(0)
+    flat = [(scores(rng, 1.5),) for _ in range(4)]
+    plan = compile(softmax, flat[0], calibration=flat)
+    sharp = np.full((ROWS, COLUMNS), -4.0, np.float32)
+    sharp[:, 7] = 4.0
+    level = np.full((ROWS, COLUMNS), 1.7, np.float32)
+    for x in (sharp, level):
+        assert not Simulator(plan)((x,)).broken
+        assert wrong_rows(plan, x, trio) == 0
+
+
+def normalise(x: jax.Array) -> jax.Array:
+    centred = x - x.mean(-1, keepdims=True)
+    variance = (centred * centred).mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(variance + 1e-12)
+
+
+@pytest.mark.parametrize("size", [0.3, 1.0, 1.9])
+def test_variances_far_below_the_samples_are_in_the_table(
+    size: float, trio: ThreadTrio
+) -> None:
+    rng = np.random.default_rng(0)
+    samples = [(scores(rng, 2.0),) for _ in range(4)]
+    plan = compile(normalise, samples[0], calibration=samples)
+    x = scores(np.random.default_rng(1), 2.0 * size)
+    x = np.clip(x, -2 * samples[0][0].max(), 2 * samples[0][0].max())
+    assert not Simulator(plan)((x,)).broken
+    assert wrong_rows(plan, x, trio, normalise) == 0
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+def test_a_fit_used_beyond_its_range_is_reported(name: str, trio: ThreadTrio) -> None:
+    """It is wrong there without any overflow."""
+    function = {
+        "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+        "silu": jax.nn.silu,
+    }
+    rng = np.random.default_rng(0)
+    samples = [(rng.uniform(-4, 4, (ROWS, COLUMNS)).astype(np.float32),)]
+    plan = compile(function[name], samples[0], calibration=samples)
+    for reach, harm in ((7.9, False), (9.5, True), (12.0, True)):
+        x = np.linspace(-reach, reach, ROWS * COLUMNS, dtype=np.float32)
+        x = x.reshape(ROWS, COLUMNS)
+        assert Simulator(plan)((x,)).broken == harm
+        assert (wrong_rows(plan, x, trio, function[name]) > 0) == harm
+
+
+def test_exp_by_squarings_knows_where_it_is_good() -> None:
+    for n in range(4, 8):
+        low, high = exp_range(n)
+        x = np.linspace(low, high, 4001)
+        y = x / 2**n
+        error = np.abs((1 + y + y * y / 2) ** 2**n - np.exp(x))
+        assert error[x <= 0].max() <= 1 / 899
+        assert (error[x > 0] / np.exp(x[x > 0])).max() <= 1 / 60
+        assert squarings(-low) == n
+        assert squarings(-low + 0.1) == n + 1
+
+
+def test_what_a_public_mask_hides_does_no_harm(trio: ThreadTrio) -> None:
+    """An overflow in a row that nobody uses is seen, and is not reported."""
+
+    def seen(x: jax.Array, mask: jax.Array) -> jax.Array:
+        squared = (x * x) * 0.3
+        return jnp.where(mask[:, None], squared, 0.0).sum(0)
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (ROWS, COLUMNS)).astype(np.float32)
+    mask = np.arange(ROWS) < 9
+    plan = compile(seen, (x, mask), calibration=[(x, mask)], public=(1,))
+    for row, harm in ((12, False), (3, True)):
+        asked = x.copy()
+        asked[row] = 3.0
+        simulated = Simulator(plan)((asked, mask))
+        assert any(h.left for h in simulated.headroom)
+        assert simulated.broken == harm
+        if not harm:
+            found = run_local(plan, (asked, mask), trio=trio).result
+            assert np.allclose(found, seen(asked, mask), atol=0.01)
+
+
+def test_sums_may_wrap_around_and_come_back(trio: ThreadTrio) -> None:
+    """Only a recast, a comparison or the client needs a number to be in range."""
+
+    def function(x: jax.Array, y: jax.Array) -> jax.Array:
+        return (x * y + 100.0) - 99.0
+
+    small = np.linspace(-1, 1, 8, dtype=np.float32)
+    plan = compile(function, (small, small), calibration=[(small, small)])
+    found = run_local(plan, (1.9 * small, 1.9 * small), trio=trio).result
+    assert not Simulator(plan)((1.9 * small, 1.9 * small)).broken
+    assert np.allclose(found, (1.9 * small) ** 2 + 1, atol=0.01)

@@ -1,0 +1,132 @@
+"""An answer that is not the float model's says so: by itself, as a warning, at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ditto.client import Tokenizer
+from ditto.client.tokens import Encoded
+from ditto.compiler import PROFILES
+from ditto.engine import ThreadTrio
+from ditto.errors import AnswerWarning
+from ditto.inference import Plans, Pretrained, from_pretrained
+from ditto.inference.doubt import (
+    STATED_ERROR,
+    doubt_of,
+    doubt_of_token,
+    relative_difference,
+)
+from ditto.inference.samples import Samples, TextSamples
+from ditto.models import load_model
+from tests.evaluation.test_evaluate import spiked
+from tests.folders import TEXTS, bert_folder, gpt2_folder
+
+WITHOUT = [text for text in TEXTS if "mat" not in text]
+
+
+class Narrow(Samples):
+    """A few texts and nothing else: what calibration was like, and is not any more."""
+
+    def __init__(self, tokenizer: Tokenizer, texts: list[str]) -> None:
+        self._tokenizer, self._texts = tokenizer, texts
+        self.pad_id = tokenizer.pad_id
+
+    def rows(self, length: int) -> int:
+        return len(self._texts)
+
+    def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
+        text = self._texts[k % len(self._texts)]
+        return self._tokenizer.encode(text, max_length=length)
+
+
+def narrow(
+    folder: Path, texts: list[str], trio: ThreadTrio, head: str | None = None
+) -> Pretrained:
+    model, tokenizer = load_model(folder, head), Tokenizer.load(folder)
+    plans = Plans(model, PROFILES["ditto"], Narrow(tokenizer, texts))
+    return Pretrained(model, tokenizer, {}, plans, "mpc", trio=trio)
+
+
+@pytest.fixture
+def trio() -> Iterator[ThreadTrio]:
+    with ThreadTrio() as parties:
+        yield parties
+
+
+def test_differences_are_relative_and_the_worst_row_counts() -> None:
+    exact = np.array([[3.0, 4.0], [0.0, 0.1]])
+    assert relative_difference(exact, exact) == 0
+    assert relative_difference(exact * 1.1, exact) == pytest.approx(0.1)
+    assert relative_difference(
+        exact + np.array([[0, 0], [0, 0.05]]), exact
+    ) == pytest.approx(0.5)
+    near = relative_difference(
+        exact + np.array([[0, 0], [0, 0.05]]), exact, logits=True
+    )
+    assert near == pytest.approx(0.05)
+    assert relative_difference(exact * np.nan, exact) == np.inf
+    assert doubt_of(STATED_ERROR) is None
+    assert "7% off" in (doubt_of(0.07) or "")
+
+
+def test_a_chosen_token_is_judged_by_the_float_logits() -> None:
+    logits = np.random.default_rng(0).normal(size=100)
+    best, second = np.argsort(logits)[[-1, -20]]
+    assert doubt_of_token(int(best), logits) is None
+    assert "would not choose" in (doubt_of_token(int(second), logits) or "")
+
+
+def test_a_wrong_answer_is_marked_and_its_cause_named(
+    tmp_path: Path, trio: ThreadTrio
+) -> None:
+    folder = spiked(bert_folder(tmp_path / "b"), tmp_path / "s")
+    model = narrow(folder, WITHOUT, trio, "mean")
+    right = model.predict([TEXTS[3]], length=16)[0]
+    assert right.doubt is None
+    assert right.difference is not None
+    assert right.difference < STATED_ERROR
+    with pytest.warns(AnswerWarning, match=r"text 2 .* off the float .*'embeddings'"):
+        one, other = model.predict([TEXTS[3], TEXTS[0]], length=16)
+    assert one.doubt is None
+    assert other.doubt is not None
+    assert "reaches" in other.doubt
+
+
+def test_default_calibration_covers_the_word_that_is_too_large(
+    tmp_path: Path, trio: ThreadTrio
+) -> None:
+    """Random tokens stand beside the owner's own texts."""
+    folder = spiked(bert_folder(tmp_path / "b"), tmp_path / "s")
+    tokenizer = Tokenizer.load(folder)
+    samples = TextSamples(tokenizer, WITHOUT)
+    word = tokenizer.encode("mat").ids[1]
+    rows = [samples.row(k, 32).ids for k in range(samples.rows(32))]
+    assert any(word in row for row in rows)
+    with from_pretrained(folder, calibration=WITHOUT, trio=trio) as model:
+        assert model.predict([TEXTS[0]], length=32)[0].doubt is None
+
+
+def test_without_the_check_nothing_is_compared(
+    tmp_path: Path, trio: ThreadTrio
+) -> None:
+    folder = bert_folder(tmp_path / "b")
+    with from_pretrained(folder, calibration=TEXTS, trio=trio, check=False) as model:
+        answer = model.predict([TEXTS[0]], length=16)[0]
+    assert answer.difference is None
+    assert answer.doubt is None
+
+
+def test_tokens_that_are_wrong_are_marked(tmp_path: Path, trio: ThreadTrio) -> None:
+    folder = gpt2_folder(tmp_path / "g")
+    model = narrow(folder, [text.upper() for text in TEXTS], trio)
+    table = model.model.params["embeddings"]["word"]
+    ids = model.tokenizer.encode("z").ids
+    table[ids] = 60.0 * np.sign(table[ids])
+    for inside in (False, True):
+        (token,) = model.generate("THE OLD", 1, inside=inside)
+        assert token.doubts == (None,)
+    with pytest.warns(AnswerWarning, match="Token 1 is not to be trusted"):
+        (token,) = model.generate("zzzz", 1)
+    assert token.doubts[0] is not None
