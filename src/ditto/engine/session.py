@@ -8,6 +8,7 @@ from ditto.engine.config import LinkConfig
 from ditto.engine.links import Links
 from ditto.engine.runtime import Runtimes
 from ditto.engine.spu_link import Mailbox, MemoryMailbox, SpuLink
+from ditto.errors import SetupError
 from ditto.protocols import Channel, Party, agree
 
 
@@ -59,14 +60,29 @@ class LinkedSession(Session):
         self._links.abort()
 
     def bare_link(self) -> Any:
-        """A link of SPU's own, to measure SPU by itself; all parties ask alike."""
+        """A link of SPU's own, to measure SPU by itself; all parties ask alike.
+
+        Raises SetupError unless this party was started to have such links.
+        """
+        self._check_bare()
         if self._bare is None:
             self._bare = open_bare_link(self._links.config)
         return self._bare.spawn()
 
     def bare_runtimes(self) -> Runtimes:
-        """SPU straight on links of its own."""
+        """SPU straight on links of its own; see ``bare_link``."""
+        self._check_bare()
         return Runtimes(self.bare_link, lambda: None)
+
+    def _check_bare(self) -> None:
+        config = self._links.config
+        if not config.bare_links:
+            raise SetupError(
+                f"{config.names[config.rank]} was not started with bare_links, so SPU "
+                f"gets no links of its own: they do not check the peers' names. To "
+                f"measure SPU by itself, on data that is no secret, start all three "
+                f"parties with bare_links=True."
+            )
 
 
 def open_session(config: LinkConfig) -> LinkedSession:

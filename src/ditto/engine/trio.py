@@ -150,7 +150,7 @@ class ProcessTrio(Trio):
 
     They listen at ``hosts``, on loopback by default. ``prefixes`` stand before each
     process's command, to start it elsewhere on this machine, such as in a network
-    namespace.
+    namespace. ``bare_links`` lets SPU have links of its own, to be measured by itself.
     """
 
     def __init__(
@@ -159,6 +159,7 @@ class ProcessTrio(Trio):
         timeout: float = 60.0,
         hosts: Sequence[str] = (),
         prefixes: Sequence[Sequence[str]] = ((), (), ()),
+        bare_links: bool = False,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ditto-trio-")
         addresses = tuple(
@@ -175,6 +176,7 @@ class ProcessTrio(Trio):
                 session=session,
                 timeout=timeout,
                 tls=files[rank],
+                bare_links=bare_links,
             )
             for rank in RANKS
         ]

@@ -121,8 +121,6 @@ class PartiesBackend(Backend):
         """What the client sent to the parties for every job, in bytes."""
         self.spent: list[list[Json]] = []
         """For every job, how each party spent its seconds."""
-        self.bare = False
-        """Whether SPU talks over links of its own, uncounted."""
 
     @property
     def trio(self) -> Trio:
@@ -142,12 +140,7 @@ class PartiesBackend(Backend):
         name = state if state is not None else (uuid.uuid4().hex if job.keep else None)
         replies = self.trio.call(
             run,
-            {
-                "plan": plan.digest,
-                "model": self._name,
-                "state": name,
-                "bare": self.bare,
-            },
+            {"plan": plan.digest, "model": self._name, "state": name},
             dealt,
             on_progress=self._show,
         )

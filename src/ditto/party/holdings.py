@@ -14,7 +14,7 @@ import numpy as np
 from ditto.compiler.execute import execute, keep_weights, prepare
 from ditto.compiler.local import held_input
 from ditto.compiler.plan import TALKING, Input, Plan
-from ditto.engine import LinkedSession, Region, Runtimes, Session
+from ditto.engine import Region, Runtimes, Session
 from ditto.engine.frames import Arrays, Json
 from ditto.errors import MessageError
 from ditto.fixedpoint import FxpType
@@ -33,6 +33,8 @@ class Holdings:
     weights: dict[tuple[str, str, FxpType], Shared] = field(default_factory=dict)
     """By the model's name, the input's name, and the type."""
     states: dict[str, list[Shared]] = field(default_factory=dict)
+    runtimes: Runtimes | None = None
+    """What SPU's regions run on, if not on the session's own runtimes."""
 
     def plan(self, digest: str) -> tuple[Plan, list[Region]]:
         """A plan that was handed over before."""
@@ -76,15 +78,15 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     """Run a plan on the client's shares; sends the client its part of the answer.
 
     ``model`` names whose weights are meant, ``state`` the conversation whose state is
-    taken up and left, if the plan keeps any. With ``bare``, SPU talks over links of its
-    own, which count nothing: to measure it by itself.
+    taken up and left, if the plan keeps any.
     """
     kept = holdings(session)
     plan, regions = kept.plan(parameters["plan"])
     name = parameters.get("state")
     held = _held(kept, plan, arrays, parameters["model"], name)
-    runtimes = _runtimes(session, plan, bare=parameters.get("bare", False))
-    if runtimes is not None:
+    runtimes = None
+    if plan.regions:
+        runtimes = kept.runtimes or session.runtimes
         keep_weights(plan, regions, runtimes, held)
     watch = Stopwatch(session)
     outputs, spent = execute(
@@ -132,17 +134,6 @@ class Stopwatch:
         names = ("seconds", "cpu", "waiting", "copies")
         pairs = zip(self._now(), self._before, strict=True)
         return dict(zip(names, (b - a for b, a in pairs), strict=True))
-
-
-def _runtimes(session: Session, plan: Plan, *, bare: bool) -> Runtimes | None:
-    if not plan.regions:
-        return None
-    if not bare or not isinstance(session, LinkedSession):
-        return session.runtimes
-    session.runtimes.keep([])  # weights are inside once
-    found = session.holdings.get("bare") or session.bare_runtimes()
-    session.holdings["bare"] = found
-    return found
 
 
 def forget(session: Session, parameters: Json, _: Arrays) -> Reply:
