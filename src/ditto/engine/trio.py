@@ -40,6 +40,12 @@ OnOutcome = Callable[[int, Outcome], None]
 OnProgress = Callable[[int, Json], None]
 
 NAMES = ("alice", "bob", "carol")
+WORKER = "ditto.engine.worker"
+UNGUARDED = (
+    "The process of a party imported a script to find the function that it is to "
+    "call, and the script began to run there as a program. Put the part of it that "
+    'starts parties under `if __name__ == "__main__":`.'
+)
 
 
 def as_arrays(shares: Sequence[Shared]) -> dict[str, Words]:
@@ -161,6 +167,7 @@ class ProcessTrio(Trio):
         prefixes: Sequence[Sequence[str]] = ((), (), ()),
         bare_links: bool = False,
     ) -> None:
+        _check_not_in_a_party()
         self._folder = tempfile.TemporaryDirectory(prefix="ditto-trio-")
         addresses = tuple(
             PartyAddress(name=name, host=host)
@@ -199,7 +206,7 @@ class ProcessTrio(Trio):
     @staticmethod
     def _start(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(  # noqa: S603  (the prefix is our caller's)
-            [*prefix, sys.executable, "-m", "ditto.engine.worker"],
+            [*prefix, sys.executable, "-m", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -314,6 +321,13 @@ def _run_or_leave(
         raise
 
 
+def _check_not_in_a_party() -> None:
+    """A party that imports a script must not start parties that import it again."""
+    main = sys.modules["__main__"].__spec__
+    if main is not None and main.name == WORKER:
+        raise SetupError(UNGUARDED)
+
+
 def _importable(function: PartyFunction) -> str:
     """The module of a function, also when it stands in the script being run."""
     module = function.__module__
@@ -323,7 +337,7 @@ def _importable(function: PartyFunction) -> str:
     if main.__spec__ is not None:  # python -m package.module
         return main.__spec__.name
     script = getattr(main, "__file__", None)
-    if script is None:
+    if script is None or not Path(script).is_file():  # a notebook, or "<stdin>"
         raise SetupError(
             f"{function.__qualname__} is defined interactively; the parties' processes "
             f"cannot import it. Put it into a module or a script."

@@ -15,7 +15,8 @@ from typing import BinaryIO
 from ditto.engine.config import LinkConfig
 from ditto.engine.frames import Json, read_frame, write_frame
 from ditto.engine.session import Session, open_session
-from ditto.errors import DittoError
+from ditto.engine.trio import UNGUARDED, PartyFunction
+from ditto.errors import DittoError, SetupError
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> int:
@@ -40,8 +41,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
             write_frame(replies, {"closed": True}, {})
             return 0
         try:
-            module, _, name = body["call"].partition(":")
-            function = getattr(importlib.import_module(module), name)
+            function = find_function(body["call"])
             result, results = function(session, body["parameters"], arrays)
             write_frame(replies, {"result": result}, results)
         except Exception as error:
@@ -50,6 +50,16 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
                 traceback.print_exc()
             write_frame(replies, {"error": describe(error)}, {})
     return 0
+
+
+def find_function(path: str) -> PartyFunction:
+    """The function of a module that a call names."""
+    module, _, name = path.partition(":")
+    try:
+        found: PartyFunction = getattr(importlib.import_module(module), name)
+    except SystemExit:  # the script went on to its end
+        raise SetupError(UNGUARDED) from None
+    return found
 
 
 def describe(error: Exception) -> Json:
