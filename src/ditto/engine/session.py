@@ -25,12 +25,27 @@ class Session:
         """What functions that run at this party keep from one call to the next."""
         self.report: Callable[[dict[str, Any]], None] = lambda _: None
         """Tells whoever called how far the call has come."""
+        self.begun = False
+        """Whether the call has taken a step that the parties take together."""
+        self.on_begin: Callable[[], None] = lambda: None
+        """Tells whoever called that it has."""
+        party.channel.on_use = self.begin
         self._close = close
         self._runtimes: Runtimes | None = None
+
+    def begin(self) -> None:
+        """From here on the call succeeds, or an error in it ends the session.
+
+        A call that all parties refuse before leaves everything as it was.
+        """
+        if not self.begun:
+            self.begun = True
+            self.on_begin()
 
     @property
     def runtimes(self) -> Runtimes:
         """The SPU runtimes, opened at first use, by all parties at the same step."""
+        self.begin()
         if self._runtimes is None:
             link = self.spu_link
             self._runtimes = Runtimes(link.spawn, lambda: link.failure)
@@ -65,6 +80,7 @@ class LinkedSession(Session):
         Raises SetupError unless this party was started to have such links.
         """
         self._check_bare()
+        self.begin()
         if self._bare is None:
             self._bare = open_bare_link(self._links.config)
         return self._bare.spawn()

@@ -6,6 +6,9 @@ over TLS links. Both call the same function at all three parties:
     function(session, parameters, arrays) -> (result, arrays)
 
 with JSON parameters and numpy arrays, different ones for each party if need be.
+
+If all three refuse a call before they have sent or awaited anything, the parties go on
+as if it had not been made. Any other error ends their session.
 """
 
 import contextlib
@@ -137,9 +140,10 @@ class ThreadTrio(Trio):
         for rank, session in enumerate(self.sessions):
             session.report = partial(on_progress or _ignore, rank)
         inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
+        refusals = _Refusals(lambda rank: self.sessions[rank].abort())
         return _together(
             [
-                partial(_run_or_leave, function, session, given, dict(array))
+                partial(_attempt, refusals, function, session, given, dict(array))
                 for session, given, array in inputs
             ],
             on_outcome,
@@ -256,20 +260,26 @@ class ProcessTrio(Trio):
         on_outcome: OnOutcome | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
+        refusals = _Refusals(self._tell_to_leave)
+
         def ask(rank: int) -> Outcome:
-            process = self.processes[rank]
-            if process.stdin is None or process.stdout is None:
-                raise RuntimeError("A worker was started without pipes.")
+            process, refused = self.processes[rank], True
             try:
                 write_frame(cast(Any, process.stdin), bodies[rank], arrays[rank])
+                refused = False
                 while frame := read_frame(cast(Any, process.stdout)):
-                    if "progress" not in frame[0]:
+                    if "begun" in frame[0]:
+                        refusals.note(rank, refused=False)
+                    elif "progress" not in frame[0]:
                         break
-                    if on_progress is not None:
+                    elif on_progress is not None:
                         with contextlib.suppress(Exception):  # the answer is still due
                             on_progress(rank, frame[0]["progress"])
+                refused = frame is not None and frame[0].get("refused", False)
             except BrokenPipeError:
-                frame = None
+                frame, refused = None, False
+            finally:
+                refusals.note(rank, refused=refused)
             if frame is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(1)
@@ -283,6 +293,10 @@ class ProcessTrio(Trio):
             return body.get("result", {}), results
 
         return _together([partial(ask, rank) for rank in range(3)], on_outcome)
+
+    def _tell_to_leave(self, rank: int) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            write_frame(cast(Any, self.processes[rank].stdin), {"leave": True}, {})
 
 
 def _ignore(_: int, __: Json) -> None:
@@ -310,15 +324,51 @@ def _together(
     return results
 
 
-def _run_or_leave(
-    function: PartyFunction, session: Session, parameters: Json, arrays: Arrays
+class _Refusals:
+    """Who has refused a call before it had begun there.
+
+    If all three do, nothing has happened. As soon as one has begun or answered, those
+    who refused must leave, so that nobody waits for them.
+    """
+
+    def __init__(self, leave: Callable[[int], None]) -> None:
+        self._leave = leave
+        self._refused: set[int] = set()
+        self._goes_on = False
+        self._lock = threading.Lock()
+
+    def note(self, rank: int, *, refused: bool) -> None:
+        """A party has refused the call, or it has begun, answered or failed."""
+        with self._lock:
+            if refused:
+                self._refused.add(rank)
+            else:
+                self._goes_on = True
+            while self._goes_on and self._refused:
+                self._leave(self._refused.pop())
+
+
+def _attempt(
+    refusals: _Refusals,
+    function: PartyFunction,
+    session: Session,
+    parameters: Json,
+    arrays: Arrays,
 ) -> Reply:
     """A thread that fails leaves, so that the others need not wait for it."""
+    rank = int(session.party.rank)
+    session.begun = False
+    session.on_begin = partial(refusals.note, rank, refused=False)
+    refused = False
     try:
         return function(session, parameters, arrays)
     except Exception:
-        session.abort()
+        refused = not session.begun
+        if not refused:
+            session.abort()
         raise
+    finally:
+        refusals.note(rank, refused=refused)
 
 
 def _check_not_in_a_party() -> None:

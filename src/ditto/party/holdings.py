@@ -1,5 +1,8 @@
 """What a party does when it is asked: every function here runs at all three.
 
+Each checks all that it is given before it changes or sends anything, so that a call
+which is refused leaves the party as it was.
+
 A party holds plans by digest, a model's weights in the types that plans use them in,
 and for every running conversation its state, the kept results of the run before. It
 sees shares, public lengths and positions, and what the plan says; never a plain value.
@@ -62,15 +65,17 @@ def hold_weights(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     """Take shares of weights, in forms that a plan names."""
     kept = holdings(session)
     plan, _ = kept.plan(parameters["plan"])
+    added: dict[tuple[str, str, FxpType], Shared] = {}
     for index in parameters["inputs"]:
         if not 0 <= index < len(plan.inputs) or plan.inputs[index].role != "weight":
             raise MessageError("Weights were sent for what is no weight of the plan.")
         given = plan.inputs[index]
         for v, shared in held_input(plan, given, arrays).items():
             key = parameters["model"], given.name, plan.values[v].fxp
-            if key in kept.weights:
+            if key in kept.weights or key in added:
                 raise MessageError(f"This party has shares of {given.name} already.")
-            kept.weights[key] = resident(shared)
+            added[key] = resident(shared)
+    kept.weights |= added  # all or, after a refusal, none
     return {}, {}
 
 
@@ -84,6 +89,9 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     plan, regions = kept.plan(parameters["plan"])
     name = parameters.get("state")
     held = _held(kept, plan, arrays, parameters["model"], name)
+    session.begin()
+    if plan.state:
+        del kept.states[name or ""]
     runtimes = None
     if plan.regions:
         runtimes = kept.runtimes or session.runtimes
@@ -173,7 +181,7 @@ def _held(
         if name in kept.states:
             raise MessageError("A conversation that goes on cannot begin again.")
         return held
-    state = kept.states.pop(name or "", None)
+    state = kept.states.get(name or "")
     if state is None or len(state) != len(plan.state):
         raise MessageError("This party does not hold the state that the plan goes on.")
     for given, shared in zip(plan.state, state, strict=True):
