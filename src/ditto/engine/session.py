@@ -59,6 +59,10 @@ class Session:
         """Leave the session; the peers get all that was sent."""
         self._runtimes = None
         self.spu_link.close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Let the links go, whoever else uses the session: its next wait fails."""
         self._close()
 
 

@@ -9,10 +9,14 @@ with JSON parameters and numpy arrays, different ones for each party if need be.
 
 If all three refuse a call before they have sent or awaited anything, the parties go on
 as if it had not been made. Any other error ends their session.
+
+A call that is interrupted, by Ctrl-C for instance, ends the parties at once; the next
+call starts them anew, and what they kept is gone.
 """
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -68,6 +72,47 @@ def from_arrays(arrays: Arrays, types: Sequence[FxpType]) -> list[Shared]:
 class Trio(ABC):
     """Three parties that answer calls together."""
 
+    def __init__(self) -> None:
+        self.starts = 0
+        """How often they were started: what they keep lasts until the next start."""
+        self.interrupted = False
+        """Whether they were ended in the middle, to be started by the next call."""
+        self._start()
+
+    def restart(self) -> None:
+        """Start the parties anew if they were interrupted."""
+        if self.interrupted:
+            self._stop()  # if it was interrupted too
+            self._start()
+            self.interrupted = False
+
+    def interrupt(self) -> None:
+        """End the parties at once, whatever they do."""
+        self.interrupted = True
+        self._stop()
+
+    def _start(self) -> None:
+        self._open()
+        self.starts += 1
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Start three parties."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """End them in the middle; once more does no harm."""
+
+    def _together(
+        self, jobs: Sequence[Callable[[], Any]], on_outcome: OnOutcome | None = None
+    ) -> list[Any]:
+        """What the jobs give, each in a thread; whoever stops waiting ends all."""
+        try:
+            return _together(jobs, on_outcome)
+        except BaseException:
+            self.interrupt()
+            raise
+
     @abstractmethod
     def outcomes(
         self,
@@ -112,21 +157,31 @@ class ThreadTrio(Trio):
     """Three threads over memory."""
 
     def __init__(self, *, timeout: float = 60.0) -> None:
-        channels = memory_channels(timeout=timeout, names=NAMES)
+        self._timeout = timeout
+        self.sessions: list[Session] = []
+        super().__init__()
+
+    def _open(self) -> None:
+        channels = memory_channels(timeout=self._timeout, names=NAMES)
         wires = Wires(NAMES)
-        self.sessions = _together(
+        sessions = _together(
             [
                 partial(
                     open_memory_session,
                     channel,
-                    MemoryMailbox(channel.rank, wires, timeout),
+                    MemoryMailbox(channel.rank, wires, self._timeout),
                 )
                 for channel in channels
             ]
         )
-        for session in self.sessions:
+        for session in sessions:
             if isinstance(session, BaseException):
                 raise session
+        self.sessions = sessions
+
+    def _stop(self) -> None:
+        for session in self.sessions:  # a thread closes its own when it notices
+            session.hang_up()
 
     def outcomes(
         self,
@@ -137,11 +192,13 @@ class ThreadTrio(Trio):
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """See Trio."""
-        for rank, session in enumerate(self.sessions):
+        self.restart()
+        sessions = self.sessions
+        for rank, session in enumerate(sessions):
             session.report = partial(on_progress or _ignore, rank)
-        inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
-        refusals = _Refusals(lambda rank: self.sessions[rank].abort())
-        return _together(
+        inputs = zip(sessions, _each(parameters), arrays or [{}] * 3, strict=True)
+        refusals = _Refusals(lambda rank: sessions[rank].abort())
+        return self._together(
             [
                 partial(_attempt, refusals, function, session, given, dict(array))
                 for session, given, array in inputs
@@ -151,8 +208,10 @@ class ThreadTrio(Trio):
 
     def close(self) -> None:
         """See Trio."""
-        for session in self.sessions:
-            session.close()
+        if not self.interrupted:  # else their threads may still be in them
+            for session in self.sessions:
+                session.close()
+        self.interrupted = False
 
 
 class ProcessTrio(Trio):
@@ -172,10 +231,15 @@ class ProcessTrio(Trio):
         bare_links: bool = False,
     ) -> None:
         _check_not_in_a_party()
+        self._timeout, self._hosts, self._prefixes = timeout, hosts, prefixes
+        self._bare_links = bare_links
+        super().__init__()
+
+    def _open(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ditto-trio-")
         addresses = tuple(
             PartyAddress(name=name, host=host)
-            for name, host in zip(NAMES, hosts or free_hosts(), strict=True)
+            for name, host in zip(NAMES, self._hosts or free_hosts(), strict=True)
         )
         folder = Path(self._folder.name)
         files = make_local_certificates(folder, NAMES)
@@ -185,14 +249,14 @@ class ProcessTrio(Trio):
                 rank=rank,
                 parties=cast(Any, addresses),
                 session=session,
-                timeout=timeout,
+                timeout=self._timeout,
                 tls=files[rank],
-                bare_links=bare_links,
+                bare_links=self._bare_links,
             )
             for rank in RANKS
         ]
         self.processes = [
-            self._start(prefix) for _, prefix in zip(RANKS, prefixes, strict=True)
+            _process(prefix) for _, prefix in zip(RANKS, self._prefixes, strict=True)
         ]
         path = [entry for entry in sys.path if entry]
         openings = [
@@ -207,15 +271,6 @@ class ProcessTrio(Trio):
             self._end()
             raise
 
-    @staticmethod
-    def _start(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(  # noqa: S603  (the prefix is our caller's)
-            [*prefix, sys.executable, "-m", WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-
     def outcomes(
         self,
         function: PartyFunction,
@@ -225,19 +280,28 @@ class ProcessTrio(Trio):
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """See Trio. The function must be importable by name."""
+        self.restart()
         path = f"{_importable(function)}:{function.__qualname__}"
         bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
         return self._ask(bodies, arrays or [{}] * 3, on_outcome, on_progress)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            for process in self.processes:  # interrupted: they may be in a long call
-                process.kill()
+            self.interrupt()
         self.close()
 
     def close(self) -> None:
         """See Trio."""
-        self._ask([{"close": True}] * 3, [{}] * 3)
+        if self.interrupted:
+            self._stop()
+        else:
+            self._ask([{"close": True}] * 3, [{}] * 3)
+            self._end()
+        self.interrupted = False
+
+    def _stop(self) -> None:
+        for process in self.processes:
+            process.kill()
         self._end()
 
     def _end(self) -> None:
@@ -260,10 +324,16 @@ class ProcessTrio(Trio):
         on_outcome: OnOutcome | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
-        refusals = _Refusals(self._tell_to_leave)
+        processes = self.processes
+
+        def tell_to_leave(rank: int) -> None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended
+                write_frame(cast(Any, processes[rank].stdin), {"leave": True}, {})
+
+        refusals = _Refusals(tell_to_leave)
 
         def ask(rank: int) -> Outcome:
-            process, refused = self.processes[rank], True
+            process, refused = processes[rank], True
             try:
                 write_frame(cast(Any, process.stdin), bodies[rank], arrays[rank])
                 refused = False
@@ -292,11 +362,21 @@ class ProcessTrio(Trio):
                 return _rebuild(body["error"])
             return body.get("result", {}), results
 
-        return _together([partial(ask, rank) for rank in range(3)], on_outcome)
+        return self._together([partial(ask, rank) for rank in range(3)], on_outcome)
 
-    def _tell_to_leave(self, rank: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it has ended
-            write_frame(cast(Any, self.processes[rank].stdin), {"leave": True}, {})
+
+def _process(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """A party's process. Ctrl-C at a terminal reaches it too, but is ours to heed."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(  # noqa: S603  (the prefix is our caller's)
+            [*prefix, sys.executable, "-m", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ignore(_: int, __: Json) -> None:
