@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,22 +117,36 @@ def test_bench_links(tmp_path: Path) -> None:
     assert all(row["seconds"] > 0 for row in rows)
 
 
-def test_a_command_that_is_ended_leaves_no_party_behind() -> None:
+@pytest.mark.parametrize("delay", [0, 3])  # while they start, and in a call
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [
+        (signal.SIGTERM, os.kill),
+        (signal.SIGINT, os.kill),
+        (signal.SIGINT, os.killpg),  # as a terminal does
+    ],
+)
+def test_a_command_that_is_ended_leaves_no_party_behind(
+    number: signal.Signals, send: Callable[[int, int], None], delay: float
+) -> None:
     running = subprocess.Popen(
         [*DITTO, "bench", "links", "--repeat", "1000000"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         deadline = time.monotonic() + 60
         while len(parties := workers(running.pid)) < 3 and time.monotonic() < deadline:
             time.sleep(0.1)
-        time.sleep(3)  # they are in a call by now, or nearly
-        running.terminate()
+        time.sleep(delay)
+        sent = time.monotonic()
+        send(running.pid, number)
         _, said = running.communicate(timeout=30)
     finally:
         running.kill()
-    assert running.returncode == 128 + signal.SIGTERM, said
+    assert time.monotonic() - sent < 5
+    assert running.returncode == 128 + number, said
     assert b"Traceback" not in said
     assert len(parties) == 3
     assert not any(Path(f"/proc/{party}").exists() for party in parties)

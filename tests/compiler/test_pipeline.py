@@ -70,6 +70,29 @@ def test_what_cannot_run_is_refused_at_compile_time(
     assert "encoder.layer.7" in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+def test_complex_arguments_are_refused(kind: Any) -> None:
+    with pytest.raises(SetupError, match=rf"\['x'\] is {kind.__name__}.*two arrays"):
+        plan_of(lambda p: p["x"] * 2, {"x": X.astype(kind)})
+    with pytest.raises(SetupError, match="complex128"):
+        plan_of(lambda x: x * 2, 1j)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 1j,
+        lambda x: (x * (X + 1j * X)).real,
+        lambda x: jnp.abs(jax.lax.complex(x, x)),
+        lambda x: (x, jnp.asarray(X + 1j * X)),
+        lambda x: jnp.linalg.eigvals(x @ x.T).real,
+    ],
+)
+def test_complex_values_inside_are_refused(function: Any) -> None:
+    with pytest.raises((SetupError, UnsupportedOperationError), match="two arrays"):
+        plan_of(function, X)
+
+
 def test_a_profile_with_types_needs_samples_or_bounds() -> None:
     with pytest.raises(SetupError, match="calibration="):
         compile(jnp.tanh, (X,))

@@ -48,6 +48,11 @@ def test_values_no_ring_holds_are_refused(value: float) -> None:
         encode([0.0, value], FxpType(bits=32, frac=12), name="mask")
 
 
+def test_complex_values_are_refused() -> None:
+    with pytest.raises(FixedPointTypeError, match=r"'wave'.*imaginary part"):
+        encode(np.array([1 + 2j]), FxpType(32, 12), name="wave")
+
+
 def test_public_message_carries_no_value() -> None:
     with pytest.raises(FixedPointRangeError) as caught:
         encode(123456.0, FxpType(bits=32, frac=20), name="secret")

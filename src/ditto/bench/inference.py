@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ditto.bench import programs
 from ditto.bench.layer import with_gelu
 from ditto.bench.mpcformer import EncoderShape, Softmax, bench_mpcformer
 from ditto.bench.network import NETWORKS, Hosts, Network, open_hosts
@@ -191,7 +192,12 @@ def _measure(
     rows = [samples.row(1000 + k, length) for k in range(setting.batch)]
     asked = pad_batch(rows, length, samples.pad_id)
     progress("starting three parties")
-    trio = ProcessTrio(timeout=900, hosts=hosts.hosts, prefixes=hosts.prefixes)
+    trio = ProcessTrio(
+        timeout=900,
+        hosts=hosts.hosts,
+        prefixes=hosts.prefixes,
+        bare_links=_spu_computes(plans),
+    )
     parties = PartiesBackend(
         model,
         plans,
@@ -239,12 +245,15 @@ def _timed(
     state: Any = None,
     cache: Any = None,
 ) -> tuple[Json, Any, Any, Any]:
-    """One run that counts, then runs that are timed; a conversation goes on."""
-    parties.bare = False
+    """One run that counts, then runs that are timed; a conversation goes on.
+
+    Where SPU computes, it is timed on links of its own, without ours between.
+    """
     got, left = parties.run(job, inputs, state)
     due, after = plain.run(job, inputs, cache)
     counted = parties.runs[-1]
-    parties.bare = plans.profile.engine != "rings"
+    if _spu_computes(plans):
+        parties.trio.call(programs.use_bare_links, {"bare": True})
     first = len(parties.runs)
     for _ in range(setting.repeat):
         again = None if state is None else left
@@ -253,6 +262,8 @@ def _timed(
             parties.release(newest)
         else:
             left = newest
+    if _spu_computes(plans):
+        parties.trio.call(programs.use_bare_links, {"bare": False})
     runs = parties.runs[first:]
     middle = sorted(range(len(runs)), key=lambda k: runs[k].seconds)[len(runs) // 2]
     spent = parties.spent[first + middle]
@@ -266,9 +277,13 @@ def _timed(
         "mean_abs_error": float(np.mean(np.abs(got - due))),
         "mean_abs_value": float(np.mean(np.abs(due))),
     }
-    if plans.profile.engine == "rings":
+    if not _spu_computes(plans):
         found |= _where_time_goes(plans.plan(job), runs[middle], spent)
     return found, left, due, after
+
+
+def _spu_computes(plans: Plans) -> bool:
+    return plans.profile.engine != "rings"
 
 
 def _where_time_goes(plan: Plan, run: Run, spent: list[Json]) -> Json:

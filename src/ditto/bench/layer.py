@@ -126,7 +126,7 @@ def bench_layer(
     samples = [(params, tokens(size, seed)) for seed in (2, 3)]
     layer = encoder_layer(size, exact_gelu)
     results = []
-    with ProcessTrio(timeout=600) as trio:
+    with ProcessTrio(timeout=600, bare_links=True) as trio:
         for name in profiles:
             progress(f"{name}: compiling")
             profile = with_gelu(name, gelu)

@@ -21,7 +21,9 @@ def bench_links(
     """
     with (
         open_hosts(network or NETWORKS["loopback"]) as hosts,
-        ProcessTrio(hosts=hosts.hosts, prefixes=hosts.prefixes) as trio,
+        ProcessTrio(
+            hosts=hosts.hosts, prefixes=hosts.prefixes, bare_links=True
+        ) as trio,
     ):
         results = []
         for size in sizes:

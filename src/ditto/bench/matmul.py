@@ -12,7 +12,7 @@ Shape = tuple[int, int]
 def bench_matmul(left: Shape, right: Shape, *, repeat: int) -> list[dict[str, Any]]:
     """Bytes (all parties together) and median seconds of both."""
     shapes = [list(left), list(right)]
-    with ProcessTrio() as processes:
+    with ProcessTrio(bare_links=True) as processes:
         replies = processes.call(
             programs.time_matmul, {"shapes": shapes, "repeat": repeat}
         )

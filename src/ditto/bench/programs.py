@@ -18,6 +18,7 @@ from ditto.engine import (
 )
 from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, decode
+from ditto.party.holdings import holdings
 from ditto.protocols import (
     PROTOCOLS,
     Form,
@@ -134,6 +135,20 @@ def time_matmul(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Ar
         "native_bytes": native_bytes // (parameters["repeat"] + 1),
         "spu_bytes": spu_bytes,
     }, {}
+
+
+def use_bare_links(
+    session: Session, parameters: Json, _: Arrays
+) -> tuple[Json, Arrays]:
+    """Let SPU's part of plans run on links of its own, or on the session's again."""
+    kept = holdings(session)
+    kept.runtimes = None
+    if parameters["bare"]:
+        session.runtimes.keep([])  # weights are inside once
+        if "bare" not in session.holdings:
+            session.holdings["bare"] = _linked(session).bare_runtimes()
+        kept.runtimes = session.holdings["bare"]
+    return {}, {}
 
 
 def time_messages(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:

@@ -66,7 +66,7 @@ def bench_protocols(
     spu_cases = list(_spu_cases())
     total = len(PROTOCOLS) + len(spu_cases)
     results = []
-    with ThreadTrio() as threads, ProcessTrio() as processes:
+    with ThreadTrio() as threads, ProcessTrio(bare_links=True) as processes:
         done = 0
         for row in PROTOCOLS:
             progress(row.key, done, total)

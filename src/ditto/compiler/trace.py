@@ -9,7 +9,7 @@ import numpy as np
 
 from ditto.compiler.graph import Builder, Graph, abstract
 from ditto.compiler.operations import PRIMITIVES, encode_param
-from ditto.errors import UnsupportedOperationError
+from ditto.errors import SetupError, UnsupportedOperationError
 
 _CALLS = {
     "pjit": "jaxpr",
@@ -74,7 +74,10 @@ class Traced:
 def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
     """Trace the function at the shapes of the arguments."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(tuple(arguments))
-    shapes = [abstract(np.shape(v), _dtype_of(v)) for _, v in leaves]
+    shapes = [
+        abstract(np.shape(v), _dtype_of(v, f"Argument {jax.tree_util.keystr(path)}"))
+        for path, v in leaves
+    ]
     flat, out_tree = _flat(function, tree)
     closed = jax.make_jaxpr(flat)(*shapes)
     builder = Builder()
@@ -103,10 +106,15 @@ def _flat(function: Callable[..., Any], tree: Any) -> tuple[Any, Any]:
     return flat, lambda: trees[-1]
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: Any, what: str) -> Any:
     dtype = np.dtype(
         value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
     )
+    if dtype.kind == "c":
+        raise SetupError(
+            f"{what} is {dtype.name}; plans compute on real numbers, integers and "
+            f"booleans. Take its real and its imaginary part as two arrays."
+        )
     if dtype.name in _REAL:
         return np.float32
     return np.int32 if dtype.kind in "iu" else dtype
@@ -139,7 +147,7 @@ class _Inliner:
 
     def _constant(self, value: Any) -> int:
         array = np.asarray(value)
-        dtype = _dtype_of(array)
+        dtype = _dtype_of(array, "A constant of the function")
         if array.dtype.kind == "f":
             array = np.clip(array, np.finfo(np.float32).min, np.finfo(np.float32).max)
         return self._builder.constant(array.astype(dtype))
@@ -154,6 +162,9 @@ class _Inliner:
             return self._unroll(params, inputs, scope)
         if name == "split":
             return self._split(params, inputs[0], scope)
+        dtypes = [v.aval.dtype for v in equation.outvars]
+        if any(jax.numpy.issubdtype(d, np.complexfloating) for d in dtypes):
+            raise refusal("complex", scope)
         if name not in PRIMITIVES:
             raise refusal(name, scope)
         if name == "gather":
@@ -161,13 +172,11 @@ class _Inliner:
                 raise refusal("gather with fill_value", scope)
             params["mode"] = jax.lax.GatherScatterMode.CLIP
         if name == "convert_element_type":
-            if params["new_dtype"].kind == "c":
-                raise refusal("complex", scope)
             if params["new_dtype"].kind in "iu" and params["new_dtype"].itemsize < 4:
                 raise refusal(f"conversion to {params['new_dtype'].name}", scope)
             params = {
                 **params,
-                "new_dtype": _dtype_of(np.empty(0, params["new_dtype"])),
+                "new_dtype": _dtype_of(np.empty(0, params["new_dtype"]), name),
             }
             params["weak_type"] = False
         if name == "dot_general":

@@ -1,7 +1,7 @@
 """A party's session: links, liveness, identity, SPU runtimes. Imports spu, alone.
 
 In topological order: spu_library, config, certificates, connection, links, spu_link,
-bare, values, region, runtime, session, frames, worker, trio.
+bare, values, region, runtime, session, frames, trio, worker.
 """
 
 from ditto.engine.config import LinkConfig, PartyAddress, TlsFiles

@@ -49,6 +49,9 @@ class LinkConfig(BaseModel):
     connect_timeout: float = Field(default=60.0, ge=1.0, le=3600.0)
     """Seconds to wait for the peers to come up."""
     tls: TlsFiles
+    bare_links: bool = False
+    """Whether SPU may open links of its own, to be measured by itself. They check that
+    a certificate is of the authority, not whose it is: never for real secrets."""
 
     @model_validator(mode="after")
     def _parties_differ(self) -> "LinkConfig":

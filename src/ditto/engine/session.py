@@ -8,6 +8,7 @@ from ditto.engine.config import LinkConfig
 from ditto.engine.links import Links
 from ditto.engine.runtime import Runtimes
 from ditto.engine.spu_link import Mailbox, MemoryMailbox, SpuLink
+from ditto.errors import SetupError
 from ditto.protocols import Channel, Party, agree
 
 
@@ -24,12 +25,27 @@ class Session:
         """What functions that run at this party keep from one call to the next."""
         self.report: Callable[[dict[str, Any]], None] = lambda _: None
         """Tells whoever called how far the call has come."""
+        self.begun = False
+        """Whether the call has taken a step that the parties take together."""
+        self.on_begin: Callable[[], None] = lambda: None
+        """Tells whoever called that it has."""
+        party.channel.on_use = self.begin
         self._close = close
         self._runtimes: Runtimes | None = None
+
+    def begin(self) -> None:
+        """From here on the call succeeds, or an error in it ends the session.
+
+        A call that all parties refuse before leaves everything as it was.
+        """
+        if not self.begun:
+            self.begun = True
+            self.on_begin()
 
     @property
     def runtimes(self) -> Runtimes:
         """The SPU runtimes, opened at first use, by all parties at the same step."""
+        self.begin()
         if self._runtimes is None:
             link = self.spu_link
             self._runtimes = Runtimes(link.spawn, lambda: link.failure)
@@ -43,6 +59,10 @@ class Session:
         """Leave the session; the peers get all that was sent."""
         self._runtimes = None
         self.spu_link.close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Let the links go, whoever else uses the session: its next wait fails."""
         self._close()
 
 
@@ -59,14 +79,30 @@ class LinkedSession(Session):
         self._links.abort()
 
     def bare_link(self) -> Any:
-        """A link of SPU's own, to measure SPU by itself; all parties ask alike."""
+        """A link of SPU's own, to measure SPU by itself; all parties ask alike.
+
+        Raises SetupError unless this party was started to have such links.
+        """
+        self._check_bare()
+        self.begin()
         if self._bare is None:
             self._bare = open_bare_link(self._links.config)
         return self._bare.spawn()
 
     def bare_runtimes(self) -> Runtimes:
-        """SPU straight on links of its own."""
+        """SPU straight on links of its own; see ``bare_link``."""
+        self._check_bare()
         return Runtimes(self.bare_link, lambda: None)
+
+    def _check_bare(self) -> None:
+        config = self._links.config
+        if not config.bare_links:
+            raise SetupError(
+                f"{config.names[config.rank]} was not started with bare_links, so SPU "
+                f"gets no links of its own: they do not check the peers' names. To "
+                f"measure SPU by itself, on data that is no secret, start all three "
+                f"parties with bare_links=True."
+            )
 
 
 def open_session(config: LinkConfig) -> LinkedSession:

@@ -6,10 +6,17 @@ over TLS links. Both call the same function at all three parties:
     function(session, parameters, arrays) -> (result, arrays)
 
 with JSON parameters and numpy arrays, different ones for each party if need be.
+
+If all three refuse a call before they have sent or awaited anything, the parties go on
+as if it had not been made. Any other error ends their session.
+
+A call that is interrupted, by Ctrl-C for instance, ends the parties at once; the next
+call starts them anew, and what they kept is gone.
 """
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +47,12 @@ OnOutcome = Callable[[int, Outcome], None]
 OnProgress = Callable[[int, Json], None]
 
 NAMES = ("alice", "bob", "carol")
+WORKER = "ditto.engine.worker"
+UNGUARDED = (
+    "The process of a party imported a script to find the function that it is to "
+    "call, and the script began to run there as a program. Put the part of it that "
+    'starts parties under `if __name__ == "__main__":`.'
+)
 
 
 def as_arrays(shares: Sequence[Shared]) -> dict[str, Words]:
@@ -58,6 +71,47 @@ def from_arrays(arrays: Arrays, types: Sequence[FxpType]) -> list[Shared]:
 
 class Trio(ABC):
     """Three parties that answer calls together."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        """How often they were started: what they keep lasts until the next start."""
+        self.interrupted = False
+        """Whether they were ended in the middle, to be started by the next call."""
+        self._start()
+
+    def restart(self) -> None:
+        """Start the parties anew if they were interrupted."""
+        if self.interrupted:
+            self._stop()  # if it was interrupted too
+            self._start()
+            self.interrupted = False
+
+    def interrupt(self) -> None:
+        """End the parties at once, whatever they do."""
+        self.interrupted = True
+        self._stop()
+
+    def _start(self) -> None:
+        self._open()
+        self.starts += 1
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Start three parties."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """End them in the middle; once more does no harm."""
+
+    def _together(
+        self, jobs: Sequence[Callable[[], Any]], on_outcome: OnOutcome | None = None
+    ) -> list[Any]:
+        """What the jobs give, each in a thread; whoever stops waiting ends all."""
+        try:
+            return _together(jobs, on_outcome)
+        except BaseException:
+            self.interrupt()
+            raise
 
     @abstractmethod
     def outcomes(
@@ -103,21 +157,31 @@ class ThreadTrio(Trio):
     """Three threads over memory."""
 
     def __init__(self, *, timeout: float = 60.0) -> None:
-        channels = memory_channels(timeout=timeout, names=NAMES)
+        self._timeout = timeout
+        self.sessions: list[Session] = []
+        super().__init__()
+
+    def _open(self) -> None:
+        channels = memory_channels(timeout=self._timeout, names=NAMES)
         wires = Wires(NAMES)
-        self.sessions = _together(
+        sessions = _together(
             [
                 partial(
                     open_memory_session,
                     channel,
-                    MemoryMailbox(channel.rank, wires, timeout),
+                    MemoryMailbox(channel.rank, wires, self._timeout),
                 )
                 for channel in channels
             ]
         )
-        for session in self.sessions:
+        for session in sessions:
             if isinstance(session, BaseException):
                 raise session
+        self.sessions = sessions
+
+    def _stop(self) -> None:
+        for session in self.sessions:  # a thread closes its own when it notices
+            session.hang_up()
 
     def outcomes(
         self,
@@ -128,12 +192,15 @@ class ThreadTrio(Trio):
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """See Trio."""
-        for rank, session in enumerate(self.sessions):
+        self.restart()
+        sessions = self.sessions
+        for rank, session in enumerate(sessions):
             session.report = partial(on_progress or _ignore, rank)
-        inputs = zip(self.sessions, _each(parameters), arrays or [{}] * 3, strict=True)
-        return _together(
+        inputs = zip(sessions, _each(parameters), arrays or [{}] * 3, strict=True)
+        refusals = _Refusals(lambda rank: sessions[rank].abort())
+        return self._together(
             [
-                partial(_run_or_leave, function, session, given, dict(array))
+                partial(_attempt, refusals, function, session, given, dict(array))
                 for session, given, array in inputs
             ],
             on_outcome,
@@ -141,8 +208,10 @@ class ThreadTrio(Trio):
 
     def close(self) -> None:
         """See Trio."""
-        for session in self.sessions:
-            session.close()
+        if not self.interrupted:  # else their threads may still be in them
+            for session in self.sessions:
+                session.close()
+        self.interrupted = False
 
 
 class ProcessTrio(Trio):
@@ -150,7 +219,7 @@ class ProcessTrio(Trio):
 
     They listen at ``hosts``, on loopback by default. ``prefixes`` stand before each
     process's command, to start it elsewhere on this machine, such as in a network
-    namespace.
+    namespace. ``bare_links`` lets SPU have links of its own, to be measured by itself.
     """
 
     def __init__(
@@ -159,11 +228,18 @@ class ProcessTrio(Trio):
         timeout: float = 60.0,
         hosts: Sequence[str] = (),
         prefixes: Sequence[Sequence[str]] = ((), (), ()),
+        bare_links: bool = False,
     ) -> None:
+        _check_not_in_a_party()
+        self._timeout, self._hosts, self._prefixes = timeout, hosts, prefixes
+        self._bare_links = bare_links
+        super().__init__()
+
+    def _open(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ditto-trio-")
         addresses = tuple(
             PartyAddress(name=name, host=host)
-            for name, host in zip(NAMES, hosts or free_hosts(), strict=True)
+            for name, host in zip(NAMES, self._hosts or free_hosts(), strict=True)
         )
         folder = Path(self._folder.name)
         files = make_local_certificates(folder, NAMES)
@@ -173,13 +249,14 @@ class ProcessTrio(Trio):
                 rank=rank,
                 parties=cast(Any, addresses),
                 session=session,
-                timeout=timeout,
+                timeout=self._timeout,
                 tls=files[rank],
+                bare_links=self._bare_links,
             )
             for rank in RANKS
         ]
         self.processes = [
-            self._start(prefix) for _, prefix in zip(RANKS, prefixes, strict=True)
+            _process(prefix) for _, prefix in zip(RANKS, self._prefixes, strict=True)
         ]
         path = [entry for entry in sys.path if entry]
         openings = [
@@ -194,15 +271,6 @@ class ProcessTrio(Trio):
             self._end()
             raise
 
-    @staticmethod
-    def _start(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(  # noqa: S603  (the prefix is our caller's)
-            [*prefix, sys.executable, "-m", "ditto.engine.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-
     def outcomes(
         self,
         function: PartyFunction,
@@ -212,19 +280,28 @@ class ProcessTrio(Trio):
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
         """See Trio. The function must be importable by name."""
+        self.restart()
         path = f"{_importable(function)}:{function.__qualname__}"
         bodies = [{"call": path, "parameters": p} for p in _each(parameters)]
         return self._ask(bodies, arrays or [{}] * 3, on_outcome, on_progress)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            for process in self.processes:  # interrupted: they may be in a long call
-                process.kill()
+            self.interrupt()
         self.close()
 
     def close(self) -> None:
         """See Trio."""
-        self._ask([{"close": True}] * 3, [{}] * 3)
+        if self.interrupted:
+            self._stop()
+        else:
+            self._ask([{"close": True}] * 3, [{}] * 3)
+            self._end()
+        self.interrupted = False
+
+    def _stop(self) -> None:
+        for process in self.processes:
+            process.kill()
         self._end()
 
     def _end(self) -> None:
@@ -247,20 +324,32 @@ class ProcessTrio(Trio):
         on_outcome: OnOutcome | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Outcome]:
+        processes = self.processes
+
+        def tell_to_leave(rank: int) -> None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended
+                write_frame(cast(Any, processes[rank].stdin), {"leave": True}, {})
+
+        refusals = _Refusals(tell_to_leave)
+
         def ask(rank: int) -> Outcome:
-            process = self.processes[rank]
-            if process.stdin is None or process.stdout is None:
-                raise RuntimeError("A worker was started without pipes.")
+            process, refused = processes[rank], True
             try:
                 write_frame(cast(Any, process.stdin), bodies[rank], arrays[rank])
+                refused = False
                 while frame := read_frame(cast(Any, process.stdout)):
-                    if "progress" not in frame[0]:
+                    if "begun" in frame[0]:
+                        refusals.note(rank, refused=False)
+                    elif "progress" not in frame[0]:
                         break
-                    if on_progress is not None:
+                    elif on_progress is not None:
                         with contextlib.suppress(Exception):  # the answer is still due
                             on_progress(rank, frame[0]["progress"])
+                refused = frame is not None and frame[0].get("refused", False)
             except BrokenPipeError:
-                frame = None
+                frame, refused = None, False
+            finally:
+                refusals.note(rank, refused=refused)
             if frame is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(1)
@@ -273,7 +362,21 @@ class ProcessTrio(Trio):
                 return _rebuild(body["error"])
             return body.get("result", {}), results
 
-        return _together([partial(ask, rank) for rank in range(3)], on_outcome)
+        return self._together([partial(ask, rank) for rank in range(3)], on_outcome)
+
+
+def _process(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """A party's process. Ctrl-C at a terminal reaches it too, but is ours to heed."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(  # noqa: S603  (the prefix is our caller's)
+            [*prefix, sys.executable, "-m", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ignore(_: int, __: Json) -> None:
@@ -301,15 +404,58 @@ def _together(
     return results
 
 
-def _run_or_leave(
-    function: PartyFunction, session: Session, parameters: Json, arrays: Arrays
+class _Refusals:
+    """Who has refused a call before it had begun there.
+
+    If all three do, nothing has happened. As soon as one has begun or answered, those
+    who refused must leave, so that nobody waits for them.
+    """
+
+    def __init__(self, leave: Callable[[int], None]) -> None:
+        self._leave = leave
+        self._refused: set[int] = set()
+        self._goes_on = False
+        self._lock = threading.Lock()
+
+    def note(self, rank: int, *, refused: bool) -> None:
+        """A party has refused the call, or it has begun, answered or failed."""
+        with self._lock:
+            if refused:
+                self._refused.add(rank)
+            else:
+                self._goes_on = True
+            while self._goes_on and self._refused:
+                self._leave(self._refused.pop())
+
+
+def _attempt(
+    refusals: _Refusals,
+    function: PartyFunction,
+    session: Session,
+    parameters: Json,
+    arrays: Arrays,
 ) -> Reply:
     """A thread that fails leaves, so that the others need not wait for it."""
+    rank = int(session.party.rank)
+    session.begun = False
+    session.on_begin = partial(refusals.note, rank, refused=False)
+    refused = False
     try:
         return function(session, parameters, arrays)
     except Exception:
-        session.abort()
+        refused = not session.begun
+        if not refused:
+            session.abort()
         raise
+    finally:
+        refusals.note(rank, refused=refused)
+
+
+def _check_not_in_a_party() -> None:
+    """A party that imports a script must not start parties that import it again."""
+    main = sys.modules["__main__"].__spec__
+    if main is not None and main.name == WORKER:
+        raise SetupError(UNGUARDED)
 
 
 def _importable(function: PartyFunction) -> str:
@@ -321,7 +467,7 @@ def _importable(function: PartyFunction) -> str:
     if main.__spec__ is not None:  # python -m package.module
         return main.__spec__.name
     script = getattr(main, "__file__", None)
-    if script is None:
+    if script is None or not Path(script).is_file():  # a notebook, or "<stdin>"
         raise SetupError(
             f"{function.__qualname__} is defined interactively; the parties' processes "
             f"cannot import it. Put it into a module or a script."

@@ -3,7 +3,8 @@
 Reads frames on standard input: first its link configuration, then calls. A call names
 a function of an importable module as ``module:function``; only the process that
 started this one can write to its input. Answers with one frame for each, after any
-number of frames that tell how far the call has come.
+number of frames that tell how far the call has come. Who has refused a call before it
+had begun is told to leave if another party went on with it.
 """
 
 import importlib
@@ -15,7 +16,8 @@ from typing import BinaryIO
 from ditto.engine.config import LinkConfig
 from ditto.engine.frames import Json, read_frame, write_frame
 from ditto.engine.session import Session, open_session
-from ditto.errors import DittoError
+from ditto.engine.trio import UNGUARDED, PartyFunction
+from ditto.errors import DittoError, SetupError
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> int:
@@ -29,6 +31,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
             sys.path.insert(0, path)
         session = open_session(LinkConfig.model_validate(opening[0]["link"]))
         session.report = lambda said: write_frame(replies, {"progress": said}, {})
+        session.on_begin = lambda: write_frame(replies, {"begun": True}, {})
         write_frame(replies, {"ready": True}, {})
     except (DittoError, ValueError) as error:
         write_frame(replies, {"error": describe(error)}, {})
@@ -39,17 +42,32 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> int:
             session.close()
             write_frame(replies, {"closed": True}, {})
             return 0
+        if body.get("leave"):
+            session.abort()
+            continue
+        session.begun = False
         try:
-            module, _, name = body["call"].partition(":")
-            function = getattr(importlib.import_module(module), name)
+            function = find_function(body["call"])
             result, results = function(session, body["parameters"], arrays)
             write_frame(replies, {"result": result}, results)
         except Exception as error:
-            session.abort()
+            if session.begun:
+                session.abort()
             if not isinstance(error, DittoError):
                 traceback.print_exc()
-            write_frame(replies, {"error": describe(error)}, {})
+            refused = not session.begun
+            write_frame(replies, {"error": describe(error), "refused": refused}, {})
     return 0
+
+
+def find_function(path: str) -> PartyFunction:
+    """The function of a module that a call names."""
+    module, _, name = path.partition(":")
+    try:
+        found: PartyFunction = getattr(importlib.import_module(module), name)
+    except SystemExit:  # the script went on to its end
+        raise SetupError(UNGUARDED) from None
+    return found
 
 
 def describe(error: Exception) -> Json:

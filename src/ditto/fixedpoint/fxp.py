@@ -84,8 +84,13 @@ def encode(values: npt.ArrayLike, type: FxpType, *, name: str = "tensor") -> Wor
     """Real values as integers of ``type``, rounded to nearest.
 
     Raises FixedPointRangeError, naming the tensor, when a value is not finite or lies
-    outside the type's limit.
+    outside the type's limit, and FixedPointTypeError when the values are complex.
     """
+    if np.iscomplexobj(values):
+        raise FixedPointTypeError(
+            f"{name!r} holds complex numbers; fixed point holds real ones. Give its "
+            f"real and its imaginary part as two tensors."
+        )
     real = np.asarray(values, dtype=np.float64)
     scaled = np.rint(np.ldexp(real, type.frac))
     largest = float(np.max(np.abs(scaled), initial=0.0))

@@ -113,6 +113,7 @@ class PartiesBackend(Backend):
         self._own = trio is None
         self._trio = trio
         self._name = uuid.uuid4().hex
+        self._starts = 0
         self._held: dict[Job, Plan] = {}
         self._shared: set[tuple[str, Any]] = set()
         self.runs: list[Run] = []
@@ -121,39 +122,53 @@ class PartiesBackend(Backend):
         """What the client sent to the parties for every job, in bytes."""
         self.spent: list[list[Json]] = []
         """For every job, how each party spent its seconds."""
-        self.bare = False
-        """Whether SPU talks over links of its own, uncounted."""
 
     @property
     def trio(self) -> Trio:
-        """The parties, started when they are first needed."""
-        if self._trio is None:
+        """The parties, started when they are first needed, and after an interrupt."""
+        if self._trio is None or self._trio.interrupted:
             self._on_stage("starting three parties")
+        if self._trio is None:
             self._trio = ProcessTrio(timeout=600.0)
+        self._trio.restart()
+        if self._trio.starts != self._starts:  # what was held is gone
+            self._starts = self._trio.starts
+            self._held.clear()
+            self._shared.clear()
         return self._trio
 
     def run(
         self, job: Job, inputs: Sequence[Any], state: State = None
     ) -> tuple[Any, State]:
         """See Backend."""
-        plan = self._ready(job)
+        if job not in self._held:
+            self._on_stage("calibrating and compiling")
+        plan = self._plans.plan(job)
+        try:
+            self._hand_out(job, plan)
+            return self._run(job, plan, inputs, state)
+        except Exception:
+            raise
+        except BaseException:  # interrupted: who knows what the parties hold now
+            if self._trio is not None:
+                self._trio.interrupt()
+            raise
+
+    def _run(
+        self, job: Job, plan: Plan, inputs: Sequence[Any], state: State
+    ) -> tuple[Any, State]:
         dealt = self._deal(job, plan, inputs)
-        self.uploaded.append(sum(a.nbytes for arrays in dealt for a in arrays.values()))
         name = state if state is not None else (uuid.uuid4().hex if job.keep else None)
         replies = self.trio.call(
             run,
-            {
-                "plan": plan.digest,
-                "model": self._name,
-                "state": name,
-                "bare": self.bare,
-            },
+            {"plan": plan.digest, "model": self._name, "state": name},
             dealt,
             on_progress=self._show,
         )
         result = opened(plan, [arrays for _, arrays in replies])
         costs = [reply for reply, _ in replies]
         seconds = max(c["seconds"] for c in costs)
+        self.uploaded.append(sum(a.nbytes for arrays in dealt for a in arrays.values()))
         self.runs.append(Run(None, step_costs(plan, costs), seconds))
         self.spent.append([{k: c[k] for k in _SPENT} for c in costs])
         return (result[0], name) if job.keep else (result, None)
@@ -164,8 +179,9 @@ class PartiesBackend(Backend):
 
     def release(self, state: State) -> None:
         """See Backend."""
-        if state is not None and self._trio is not None:
-            self._trio.call(forget, {"state": state})
+        if state is None or self._trio is None or self._trio.interrupted:
+            return  # there is none
+        self._trio.call(forget, {"state": state})
 
     def peak_memory(self) -> list[int]:
         """The most bytes that the process of each party has held."""
@@ -179,21 +195,19 @@ class PartiesBackend(Backend):
             self._held.clear()
             self._shared.clear()
 
-    def _ready(self, job: Job) -> Plan:
-        """The plan of a job, held by all parties with the weights it needs."""
-        if job not in self._held:
-            self._on_stage("calibrating and compiling")
-            plan = self._plans.plan(job)
-            trio = self.trio
-            self._on_stage("handing out the plan")
-            data = np.frombuffer(plan.to_bytes(), np.uint8)
-            replies = trio.call(hold_plan, arrays=[{"plan": data}] * 3)
-            if any(reply["digest"] != plan.digest for reply, _ in replies):
-                raise RuntimeError("A party made another plan of the same bytes.")
-            self._on_stage("sharing the weights")
-            self._share_weights(plan)
-            self._held[job] = plan
-        return self._held[job]
+    def _hand_out(self, job: Job, plan: Plan) -> None:
+        """Have all parties hold the plan of a job and the weights it needs."""
+        trio = self.trio
+        if job in self._held:
+            return
+        self._on_stage("handing out the plan")
+        data = np.frombuffer(plan.to_bytes(), np.uint8)
+        replies = trio.call(hold_plan, arrays=[{"plan": data}] * 3)
+        if any(reply["digest"] != plan.digest for reply, _ in replies):
+            raise RuntimeError("A party made another plan of the same bytes.")
+        self._on_stage("sharing the weights")
+        self._share_weights(plan)
+        self._held[job] = plan
 
     def _share_weights(self, plan: Plan) -> None:
         """The owner's part: shares of what no plan before has used in this type."""
@@ -201,11 +215,9 @@ class PartiesBackend(Backend):
         chunk: list[int] = []
         size = 0
         for k, leaf in enumerate(leaves):
-            given = plan.inputs[k]
-            forms = {(given.name, plan.values[v].type) for v in given.forms}
+            forms = _forms(plan, k)
             if forms <= self._shared:
                 continue
-            self._shared |= forms
             chunk.append(k)
             size += leaf.size * len(forms)
             if size > _CHUNK:
@@ -222,6 +234,7 @@ class PartiesBackend(Backend):
                 arrays.update(part)
         parameters = {"plan": plan.digest, "model": self._name, "inputs": chunk}
         self.trio.call(hold_weights, parameters, dealt)
+        self._shared.update(*(_forms(plan, k) for k in chunk))
 
     @staticmethod
     def _deal(job: Job, plan: Plan, inputs: Sequence[Any]) -> list[Arrays]:
@@ -236,6 +249,12 @@ class PartiesBackend(Backend):
             for arrays, part in zip(dealt, parts, strict=True):
                 arrays.update(part)
         return dealt
+
+
+def _forms(plan: Plan, index: int) -> set[tuple[str, Any]]:
+    """An input by name, in each type that the plan takes it in."""
+    given = plan.inputs[index]
+    return {(given.name, plan.values[v].type) for v in given.forms}
 
 
 def _settled(job: Job, result: Any) -> tuple[Any, State]:

@@ -1,5 +1,8 @@
 """What a party does when it is asked: every function here runs at all three.
 
+Each checks all that it is given before it changes or sends anything, so that a call
+which is refused leaves the party as it was.
+
 A party holds plans by digest, a model's weights in the types that plans use them in,
 and for every running conversation its state, the kept results of the run before. It
 sees shares, public lengths and positions, and what the plan says; never a plain value.
@@ -14,7 +17,7 @@ import numpy as np
 from ditto.compiler.execute import execute, keep_weights, prepare
 from ditto.compiler.local import held_input
 from ditto.compiler.plan import TALKING, Input, Plan
-from ditto.engine import LinkedSession, Region, Runtimes, Session
+from ditto.engine import Region, Runtimes, Session
 from ditto.engine.frames import Arrays, Json
 from ditto.errors import MessageError
 from ditto.fixedpoint import FxpType
@@ -33,6 +36,8 @@ class Holdings:
     weights: dict[tuple[str, str, FxpType], Shared] = field(default_factory=dict)
     """By the model's name, the input's name, and the type."""
     states: dict[str, list[Shared]] = field(default_factory=dict)
+    runtimes: Runtimes | None = None
+    """What SPU's regions run on, if not on the session's own runtimes."""
 
     def plan(self, digest: str) -> tuple[Plan, list[Region]]:
         """A plan that was handed over before."""
@@ -60,15 +65,17 @@ def hold_weights(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     """Take shares of weights, in forms that a plan names."""
     kept = holdings(session)
     plan, _ = kept.plan(parameters["plan"])
+    added: dict[tuple[str, str, FxpType], Shared] = {}
     for index in parameters["inputs"]:
         if not 0 <= index < len(plan.inputs) or plan.inputs[index].role != "weight":
             raise MessageError("Weights were sent for what is no weight of the plan.")
         given = plan.inputs[index]
         for v, shared in held_input(plan, given, arrays).items():
             key = parameters["model"], given.name, plan.values[v].fxp
-            if key in kept.weights:
+            if key in kept.weights or key in added:
                 raise MessageError(f"This party has shares of {given.name} already.")
-            kept.weights[key] = resident(shared)
+            added[key] = resident(shared)
+    kept.weights |= added  # all or, after a refusal, none
     return {}, {}
 
 
@@ -76,15 +83,18 @@ def run(session: Session, parameters: Json, arrays: Arrays) -> Reply:
     """Run a plan on the client's shares; sends the client its part of the answer.
 
     ``model`` names whose weights are meant, ``state`` the conversation whose state is
-    taken up and left, if the plan keeps any. With ``bare``, SPU talks over links of its
-    own, which count nothing: to measure it by itself.
+    taken up and left, if the plan keeps any.
     """
     kept = holdings(session)
     plan, regions = kept.plan(parameters["plan"])
     name = parameters.get("state")
     held = _held(kept, plan, arrays, parameters["model"], name)
-    runtimes = _runtimes(session, plan, bare=parameters.get("bare", False))
-    if runtimes is not None:
+    session.begin()
+    if plan.state:
+        del kept.states[name or ""]
+    runtimes = None
+    if plan.regions:
+        runtimes = kept.runtimes or session.runtimes
         keep_weights(plan, regions, runtimes, held)
     watch = Stopwatch(session)
     outputs, spent = execute(
@@ -134,17 +144,6 @@ class Stopwatch:
         return dict(zip(names, (b - a for b, a in pairs), strict=True))
 
 
-def _runtimes(session: Session, plan: Plan, *, bare: bool) -> Runtimes | None:
-    if not plan.regions:
-        return None
-    if not bare or not isinstance(session, LinkedSession):
-        return session.runtimes
-    session.runtimes.keep([])  # weights are inside once
-    found = session.holdings.get("bare") or session.bare_runtimes()
-    session.holdings["bare"] = found
-    return found
-
-
 def forget(session: Session, parameters: Json, _: Arrays) -> Reply:
     """Drop the state of a conversation."""
     holdings(session).states.pop(parameters["state"], None)
@@ -182,7 +181,7 @@ def _held(
         if name in kept.states:
             raise MessageError("A conversation that goes on cannot begin again.")
         return held
-    state = kept.states.pop(name or "", None)
+    state = kept.states.get(name or "")
     if state is None or len(state) != len(plan.state):
         raise MessageError("This party does not hold the state that the plan goes on.")
     for given, shared in zip(plan.state, state, strict=True):

@@ -9,7 +9,7 @@ Messages that cross on the wire are one round; a message that answers another is
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,8 @@ class Channel(ABC):
         """Seconds spent waiting for peers, since the channel was opened."""
         self.copied = 0.0
         """Seconds spent packing and handing over."""
+        self.on_use: Callable[[], None] = lambda: None
+        """Called before each step that the parties take together."""
 
     @abstractmethod
     def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
@@ -63,6 +65,7 @@ class Channel(ABC):
 
     def send(self, to: Rank, parts: Sequence[Bytes], *, tag: int) -> None:
         """Send the parts as one message. ``tag`` names the step it belongs to."""
+        self.on_use()
         size = sum(part.size for part in parts)
         started = time.perf_counter()
         header = _HEADER.pack((self._clock + 1) & _U32, tag & _U32)
@@ -73,6 +76,7 @@ class Channel(ABC):
 
     def receive(self, source: Rank, *, size: int, tag: int) -> Bytes:
         """The next message of a peer, which must have this size and tag."""
+        self.on_use()
         started = time.perf_counter()
         message = self._receive(source)
         self.waited += time.perf_counter() - started

@@ -130,6 +130,7 @@ class Party:
 
     def run_together(self, instances: Sequence[tuple[Instance[T], int]]) -> list[T]:
         """Several instances with their rotations, in lockstep."""
+        self.channel.on_use()  # it draws masks, even if nothing is sent
         tag = self._step
         running: dict[int, tuple[Steps[T], int]] = {}
         for i, (instance, rotation) in enumerate(instances):
