@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from ditto.errors import SetupError
-from ditto.evaluation import TASKS, Example, read_examples, read_lines, tasks
+from ditto.evaluation import (
+    TASKS,
+    Example,
+    read_examples,
+    read_lines,
+    read_texts,
+    tasks,
+)
 
 FILES = {
     "cola": 'sentence\tlabel\nHe said "no.\t1\nThe the\u2028cat\x85sat.\t0\n',
@@ -45,6 +52,22 @@ def test_quotes_and_separators_are_text(tmp_path: Path) -> None:
 def test_pairs_keep_their_order(tmp_path: Path) -> None:
     written(tmp_path, FILES["qnli"])
     assert read_examples("qnli", tmp_path, 1) == [Example("a?", "b", 0)]
+
+
+@pytest.mark.parametrize("task", ["mrpc", "rte", "qnli"])
+def test_pairs_to_calibrate_with(tmp_path: Path, task: str) -> None:
+    file = written(tmp_path, FILES[task])
+    due = [(e.text, e.pair) for e in read_examples(task, file)]
+    assert read_texts(file) == due
+    assert read_texts(file, 1) == due[:1]
+
+
+def test_texts_to_calibrate_with(tmp_path: Path) -> None:
+    assert read_texts(written(tmp_path, FILES["sst2"])) == ["good", "bad"]
+    lines = written(tmp_path, "one\n\ntwo\tthree\n", "lines.txt")
+    assert read_texts(lines) == ["one", "two\tthree"]
+    named = written(tmp_path, "id\ttext\tpair\n1\ta\tb\n", "named.tsv")
+    assert read_texts(named) == [("a", "b")]
 
 
 def test_windows_files_are_read(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ditto.compiler.passes.tabulate import is_square, widened
 from ditto.compiler.passes.types import assign_types, check_room
 from ditto.compiler.plan import Plan, Role, structure_of
 from ditto.compiler.profile import Profile, find_profile
-from ditto.compiler.trace import Traced, trace
+from ditto.compiler.trace import Traced, dtype_of, trace
 from ditto.compiler.verify import verify, verify_graph
 from ditto.errors import SetupError
 from ditto.fixedpoint import FxpType
@@ -304,7 +304,10 @@ def _flat_sample(k: int, sample: Any, arguments: Sequence[Any]) -> list[Any]:
             f"Sample {k} of the calibration has arrays of shapes {found}; the "
             f"arguments have {due}."
         )
-    return jax.tree_util.tree_leaves(tuple(sample))
+    leaves = jax.tree_util.tree_leaves(tuple(sample))
+    for leaf in leaves:
+        dtype_of(leaf, f"An array of sample {k} of the calibration")
+    return leaves
 
 
 def _native_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:

@@ -31,6 +31,7 @@ from ditto.compiler.plan import (
     grid_of,
     is_indices,
 )
+from ditto.compiler.trace import dtype_of
 from ditto.engine import FXP_FRAC
 from ditto.errors import CapacityError, SetupError
 from ditto.fixedpoint import FxpType
@@ -165,6 +166,8 @@ class Simulator:
     ) -> Simulated:
         """Simulate. Refuses inputs that could not be shared; look at ``broken``."""
         leaves = [np.asarray(x) for x in jax.tree_util.tree_leaves(tuple(arguments))]
+        for leaf in leaves:
+            dtype_of(leaf, "An argument")
         shapes = [given.shape for given in self.plan.inputs]
         if [leaf.shape for leaf in leaves] != shapes:
             raise SetupError(

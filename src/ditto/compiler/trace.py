@@ -75,7 +75,7 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
     """Trace the function at the shapes of the arguments."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(tuple(arguments))
     shapes = [
-        abstract(np.shape(v), _dtype_of(v, f"Argument {jax.tree_util.keystr(path)}"))
+        abstract(np.shape(v), dtype_of(v, f"Argument {jax.tree_util.keystr(path)}"))
         for path, v in leaves
     ]
     flat, out_tree = _flat(function, tree)
@@ -106,7 +106,8 @@ def _flat(function: Callable[..., Any], tree: Any) -> tuple[Any, Any]:
     return flat, lambda: trees[-1]
 
 
-def _dtype_of(value: Any, what: str) -> Any:
+def dtype_of(value: Any, what: str) -> Any:
+    """What a plan computes a value in; refuses complex numbers."""
     dtype = np.dtype(
         value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
     )
@@ -147,7 +148,7 @@ class _Inliner:
 
     def _constant(self, value: Any) -> int:
         array = np.asarray(value)
-        dtype = _dtype_of(array, "A constant of the function")
+        dtype = dtype_of(array, "A constant of the function")
         if array.dtype.kind == "f":
             array = np.clip(array, np.finfo(np.float32).min, np.finfo(np.float32).max)
         return self._builder.constant(array.astype(dtype))
@@ -176,7 +177,7 @@ class _Inliner:
                 raise refusal(f"conversion to {params['new_dtype'].name}", scope)
             params = {
                 **params,
-                "new_dtype": _dtype_of(np.empty(0, params["new_dtype"]), name),
+                "new_dtype": dtype_of(np.empty(0, params["new_dtype"]), name),
             }
             params["weak_type"] = False
         if name == "dot_general":

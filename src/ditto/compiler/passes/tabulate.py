@@ -21,13 +21,14 @@ from ditto.compiler.operations import MOVES, evaluate
 from ditto.protocols.curve import CELLS_TO_POLE, MOST_CELLS
 
 _FUNCTIONS = ("reciprocal", "rsqrt")
-_MOST_FOR_ONE, _MOST_WORK = 1 << 20, 1 << 23
-"""Cells of all values together, of one width and at all."""
+_MOST_FOR_ONE, _MOST_WORK, _MOST_WORK_IF_PROVEN = 1 << 20, 1 << 23, 1 << 25
+"""Cells of all values together, of one width, at all, and where what they hold is all
+that can be."""
 _CELLS = 2 * CELLS_TO_POLE
 """Cells between the function's pole and its range, at most: they double."""
 _ROOM, _ENOUGH = 64.0, 16.0
-"""How far below what the samples showed a table starts if it can, and at least if it is
-to have cells of one width, which takes a round less."""
+"""How far below what the samples showed a table starts if it can, and what is enough:
+cells of one width, which take a round less, are not taken for less than that."""
 _WHOLE = 1.01
 """What a share of a sum may come to, with its rounding."""
 _SLACK = 2 / 3
@@ -42,14 +43,24 @@ def tabulated(
     if node.op not in _FUNCTIONS or node.dtype != "float32":
         return None
     source, factor, summand = _argument(graph, node.inputs[0])
-    square = is_square(graph, source)
-    found = _cells(
-        proven_sum(graph, node.inputs[0], known),
-        known[node.inputs[0]],
-        margin**2 if square else margin,
-        summand * (1 - 1e-6) if square else 0.0,
-        node.size,
-    )
+    proven = proven_sum(graph, node.inputs[0], known)
+    found = None
+    if proven is not None:
+        low, high = proven
+        found = _cells(low, low, high, node.size, _MOST_WORK_IF_PROVEN)
+    seen = known[node.inputs[0]]
+    if found is None and seen.low > 0:
+        square = is_square(graph, source)
+        margin = margin**2 if square else margin
+        floor = summand * (1 - 1e-6) if square else 0.0
+        high = factor * _power_above(seen.high * margin / factor)
+        low, enough, least = (
+            max(factor * _power_below(seen.low / room / factor), floor)
+            for room in (_ROOM, _ENOUGH, margin)
+        )
+        found = _cells(low, enough, high, node.size) or _cells(
+            low, least, high, node.size
+        )
     if found is None:
         return None
     *ends, widths = found
@@ -110,31 +121,33 @@ def _reaching(seen: Range, high: float) -> Range:
 
 
 def _cells(
-    proven: tuple[float, float] | None,
-    seen: Range,
-    margin: float,
-    floor: float,
-    size: int,
+    low: float, enough: float, high: float, size: int, most_work: int = _MOST_WORK
 ) -> tuple[float, float, int] | None:
-    """The ends of the table and the widths of its cells, if cells are few."""
-    if not seen.low > 0:
-        return None
-    high = seen.high * margin
-    wanted, enough, least = (
-        max(seen.low / room, floor) for room in (_ROOM, _ENOUGH, margin)
-    )
-    if proven is not None:
-        high, wanted = proven[1], proven[0]
-        enough = least = wanted
-    for widths, most, due in ((1, _MOST_FOR_ONE, enough), (2, _MOST_WORK, least)):
+    """The ends of the table and the widths of its cells, if cells are few.
+
+    It starts at ``low`` if it can, and at ``enough`` in any case.
+    """
+    for widths, most in ((1, _MOST_FOR_ONE), (2, most_work)):
         cells = min(MOST_CELLS, most // (widths * size))
         if cells < _CELLS:
             continue
         spread = (2 ** math.floor(math.log2(cells)) / _CELLS) ** widths
-        low = max(wanted, high / spread)
-        if low <= due:
-            return low, high, widths
+        start = max(low, high / spread)
+        if start <= enough:
+            return start, high, widths
     return None
+
+
+def _power_above(x: float) -> float:
+    """The next power of two, or hardly less: a type that ends there has room for it.
+
+    Ends that are powers of two tell no more of the samples than types do.
+    """
+    return float(2.0 ** math.ceil(math.log2(x))) * (1 - 1e-6)
+
+
+def _power_below(x: float) -> float:
+    return float(2.0 ** math.floor(math.log2(x)))
 
 
 def is_square(graph: Graph, i: int) -> bool:
