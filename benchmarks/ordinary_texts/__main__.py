@@ -109,9 +109,14 @@ def prompts(
 
 
 def _shown(items: Sequence[Any]) -> Iterable[Any]:
+    """The items, with a bar, or a line now and then where there is no terminal."""
+    screen = Console(stderr=True)
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(items, description="texts")
+    with Progress(*columns, console=screen, transient=True) as bar:
+        for k, item in enumerate(bar.track(items, description="texts")):
+            if not screen.is_terminal and k % 25 == 0:
+                screen.print(f"{k} of {len(items)}")
+            yield item
 
 
 def _print(rows: Sequence[Measured], title: str) -> None:

@@ -151,6 +151,7 @@ class Pretrained:
         self._hides_length = hides_length
         self._on_stage = on_stage or (lambda _: None)
         self._exact = FloatBackend(model) if mode == "mpc" and check else None
+        self._simulator: SimulatedBackend | None = None
         self.backend: Backend
         match mode:
             case "float":
@@ -310,8 +311,10 @@ class Pretrained:
     def _cause(self, job: Job, inputs: Sequence[Any]) -> str:
         """Where a value left its range, if the simulator sees one."""
         self._on_stage("an answer is wrong: asking the simulator why")
+        if self._simulator is None:
+            self._simulator = SimulatedBackend(self.model, self.plans)
         try:
-            SimulatedBackend(self.model, self.plans).run(job, inputs)
+            self._simulator.run(job, inputs)
         except CapacityError as error:
             return f"{error}".removesuffix(".")
         return "the simulator sees no value leave its range"
