@@ -3,6 +3,7 @@
     python -m benchmarks.ordinary_texts texts MODEL_DIR     every ordinary text
     python -m benchmarks.ordinary_texts more MODEL_DIR      2,000 of GLUE and WikiText
     python -m benchmarks.ordinary_texts prompts MODEL_DIR   greedy continuations
+    python -m benchmarks.ordinary_texts report FILE ...     their results as Markdown
 
 The texts are ``ditto.evaluation.ordinary_texts()``: no plan is calibrated on them.
 """
@@ -21,14 +22,21 @@ from benchmarks.ordinary_texts.measure import (
     Continued,
     Measured,
     Three,
-    agreement,
     continue_text,
     glue_and_wikitext,
     in_order,
     measure,
+    own_kinds,
+)
+from benchmarks.ordinary_texts.tables import (
+    Table,
+    continuations,
+    likeness,
+    truth,
+    write_rows,
 )
 from ditto import __version__, from_pretrained
-from ditto.cli.show import console, table
+from ditto.cli.show import console
 from ditto.evaluation import ordinary_texts, some_texts
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None)
@@ -54,8 +62,9 @@ def texts(
         ]  # fmt: skip
         models = Three.of(model)
         rows = [measure(models, text) for text in _shown(ordered)]
-    _print(rows, "Ordinary texts")
-    _write(json_file, model_dir, {"rows": [row.as_json() for row in rows]})
+    _print([likeness(rows, "Ordinary texts", by_length=False), truth(rows)])
+    _name(rows)
+    _write(json_file, model_dir, rows)
     if any(row.wrong or row.report for row in rows):
         raise typer.Exit(3)
 
@@ -83,8 +92,9 @@ def more(
             for i, text in enumerate(_shown(chosen[k :: len(sizes)])):
                 asked = i % every == 0
                 rows.append(measure(models, text, size, asked=asked))
-    _print(rows, "GLUE and WikiText")
-    _write(json_file, model_dir, {"rows": [row.as_json() for row in rows]})
+    _print([likeness(rows, "GLUE and WikiText", by_length=True), truth(rows)])
+    _name(rows)
+    _write(json_file, model_dir, rows)
     if any(row.wrong and not row.report for row in rows):
         raise typer.Exit(3)
 
@@ -102,10 +112,38 @@ def prompts(
     with from_pretrained(model_dir) as model:
         models = Three.of(model)
         rows = [continue_text(models, text, tokens, longest) for text in _shown(chosen)]
-    _print_continued(rows, tokens)
-    _write(json_file, model_dir, {"rows": [row.as_json() for row in rows]})
-    if any(not row.same and not row.doubts and row.report for row in rows):
+    _print([continuations(rows)])
+    for row in rows:
+        if not row.same or row.report:
+            console().print(
+                f"{row.kind} {row.text[:50]!r}: parts at token {row.parted}, "
+                f"{row.report or 'in range'}, {row.doubts} tokens marked", markup=False,
+            )  # fmt: skip
+    _write(json_file, model_dir, rows)
+    if any(row.report and not row.doubts for row in rows):
         raise typer.Exit(3)
+
+
+@app.command()
+def report(
+    files: Annotated[list[Path], typer.Argument(help="What --json wrote.")],
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")],
+) -> None:
+    """The tables of results files, as Markdown."""
+    parts = []
+    for file in files:
+        found = json.loads(file.read_text("utf-8"))
+        rows = found["rows"]
+        if "parted" in rows[0]:
+            tables = [continuations([Continued(**row) for row in rows])]
+        else:
+            measured = [Measured(**row) for row in rows]
+            others = any(row.kind not in own_kinds() for row in measured)
+            title = "Cosine to the float embedding"
+            tables = [likeness(measured, title, by_length=others), truth(measured)]
+        parts += [f"`{found['command']}` ({file.name}, {found['model']})\n"]
+        parts += [part.markdown() for part in tables]
+    out.write_text("\n".join(parts), "utf-8")
 
 
 def _shown(items: Sequence[Any]) -> Iterable[Any]:
@@ -119,71 +157,31 @@ def _shown(items: Sequence[Any]) -> Iterable[Any]:
             yield item
 
 
-def _print(rows: Sequence[Measured], title: str) -> None:
-    out = console()
-    kinds = list(dict.fromkeys((row.kind, 0) for row in rows))
-    if len({row.length for row in rows}) < len(kinds):
-        kinds = list(dict.fromkeys((row.kind, row.length) for row in rows))
-    lines = []
-    for kind, length in sorted(kinds):
-        group = [r for r in rows if r.kind == kind and length in (0, r.length)]
-        lines.append([kind, length or "any", *_figures(group)])
-    lines.append(["all", "any", *_figures(rows)])
-    numbers = [
-        "texts", "reported", "least cosine: simulator", "asked", "parties", "wrong",
-    ]  # fmt: skip
-    out.print(table(title, ["kind", "tokens"], numbers, lines))
-    pairs = [[what, count] for what, count in agreement(rows).items()]
-    out.print(table("Report and truth", ["of the texts that the parties were asked"],
-                    ["texts"], pairs))  # fmt: skip
+def _print(tables: Sequence[Table]) -> None:
+    for part in tables:
+        console().print(part.shown())
+
+
+def _name(rows: Sequence[Measured]) -> None:
+    """Those that were reported or wrong."""
     for row in rows:
         if row.report or row.wrong:
-            out.print(
+            console().print(
                 f"{row.kind} {row.text[:50]!r}: {row.report or 'not reported'}, cosine "
                 f"{row.cosine}", markup=False,
             )  # fmt: skip
 
 
-def _figures(rows: Sequence[Measured]) -> list[str]:
-    asked = [row.cosine for row in rows if row.cosine is not None]
-    simulated = [row.simulated for row in rows if row.simulated is not None]
-    return [
-        str(len(rows)),
-        str(sum(row.report is not None for row in rows)),
-        f"{min(simulated):.5f}" if simulated else "",
-        str(len(asked)),
-        f"{min(asked):.5f}" if asked else "",
-        str(sum(row.wrong for row in rows)),
-    ]
-
-
-def _print_continued(rows: Sequence[Continued], tokens: int) -> None:
-    out = console()
-    same, reported = sum(r.same for r in rows), sum(bool(r.report) for r in rows)
-    lines = [
-        ["prompts", len(rows)],
-        [f"all {tokens} tokens as float", same],
-        ["left a range in the simulator", reported],
-        ["marked by the answer itself", sum(r.doubts > 0 for r in rows)],
-    ]
-    out.print(table("Greedy continuations", ["what"], ["prompts"], lines))
-    for row in rows:
-        if not row.same or row.report:
-            out.print(
-                f"{row.kind} {row.text[:50]!r}: parts at token {row.parted}, "
-                f"{row.report or 'in range'}, {row.doubts} tokens marked", markup=False,
-            )  # fmt: skip
-
-
-def _write(path: Path | None, model_dir: Path, found: dict[str, Any]) -> None:
+def _write(path: Path | None, model_dir: Path, rows: Sequence[Any]) -> None:
     if path is None:
         return
+    words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     head = {
-        "command": " ".join(["python -m benchmarks.ordinary_texts", *sys.argv[1:]]),
+        "command": " ".join(["python -m benchmarks.ordinary_texts", *words]),
         "ditto": __version__,
         "model": model_dir.name if model_dir.name != "model" else model_dir.parent.name,
     }
-    path.write_text(json.dumps(head | found, indent=1, ensure_ascii=False) + "\n")
+    write_rows(path, head, rows)
 
 
 if __name__ == "__main__":

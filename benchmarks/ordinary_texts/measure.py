@@ -3,17 +3,24 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ditto.client.tokens import Encoded
 from ditto.errors import AnswerWarning, CapacityError
-from ditto.evaluation import OrdinaryText, cosine
+from ditto.evaluation import OrdinaryText, cosine, ordinary_texts
 from ditto.inference import Answer, Pretrained
 
 LEAST_COSINE = 0.999
 """From here on an embedding is right."""
 Progress = Callable[[str, int, int], None]
+
+
+@cache
+def own_kinds() -> frozenset[str]:
+    """The kinds of the ordinary texts."""
+    return frozenset(text.kind for text in ordinary_texts())
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,13 @@ class Measured:
         return self.cosine is not None and self.cosine < LEAST_COSINE
 
     def as_json(self) -> dict[str, Any]:
-        """Short enough to be kept."""
-        return {**asdict(self), "text": self.text[:60]}
+        """Short enough to be kept; of the texts, those that are ours."""
+        own = self.kind in own_kinds()
+        rounded = {
+            name: None if value is None else round(value, 6)
+            for name, value in (("simulated", self.simulated), ("cosine", self.cosine))
+        }
+        return {**asdict(self), "text": self.text[:60] if own else "", **rounded}
 
 
 def in_order(model: Pretrained, texts: Sequence[OrdinaryText]) -> list[OrdinaryText]:
