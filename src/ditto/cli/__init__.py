@@ -15,6 +15,7 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph
 )
 app.command("run")(run.run)
 app.command("generate")(generate.generate)

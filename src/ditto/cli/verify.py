@@ -82,6 +82,10 @@ def verify(
     else:
         many = some_texts(limit)
     known = calibration_texts(calibration)
+    if plot:
+        from ditto.evaluation.plot import check_matplotlib
+
+        check_matplotlib()
     with stages() as shown:
         found = verify_model(
             model_dir,

@@ -1,19 +1,23 @@
 """A verification as a picture: errors and headroom by layer."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from ditto.errors import SetupError
 from ditto.evaluation.verification import Verification
 
 
+def check_matplotlib() -> None:
+    """Refuse before any work is done, if there is nothing to draw with."""
+    if find_spec("matplotlib") is None:
+        raise SetupError("A picture needs matplotlib: pip install 'ditto-mpc[bench]'.")
+
+
 def plot(found: Verification, path: str | Path) -> None:
     """Write a PNG or an SVG, by the file's name; needs matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SetupError(
-            "A picture needs matplotlib: pip install 'ditto-mpc[bench]'."
-        ) from None
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
     names = [part.name for part in found.parts]
     places = range(len(names))
     figure = Figure(figsize=(9, 6), layout="constrained")
