@@ -31,6 +31,8 @@ MAX_ITEMS = 1 << 20
 MAX_DEPTH = 24
 MAX_SIZE = 1 << 34
 """Elements of the largest tensor."""
+MAX_INTEGER = 1 << 48
+"""The largest parameter: sums may wrap around and come back."""
 MAX_CONSTANT = 1 << 26
 """Elements of the largest constant."""
 _MAGIC = b"ditto-plan\n"
@@ -330,8 +332,8 @@ def _bounded(value: Any, depth: int) -> None:
         _text(value)
     elif isinstance(value, float) and not isfinite(value):
         raise PlanError("A number in the plan is not finite.")
-    elif isinstance(value, int) and not isinstance(value, bool):
-        _integer(value)
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise PlanError("A number in the plan is not an integer in range.")
 
 
 def _structure(value: Any, count: int, depth: int) -> Any:

@@ -127,7 +127,6 @@ _OTHERS = frozenset(
         "reduce_or",
         "reduce_prod",
         "sort",
-        "top_k",
     ]
 )
 

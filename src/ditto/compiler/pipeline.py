@@ -354,12 +354,17 @@ def _numbers_only(graph: Graph, roles: Sequence[Role]) -> Graph:
     return builder.finish(outputs)
 
 
+def _only_for_maximum(graph: Graph, users: list[int]) -> bool:
+    return bool(users) and all(graph.nodes[u].op == "coarse_max" for u in users)
+
+
 def _margins(graph: Graph, context: Context) -> list[float]:
     """1 for weights and what follows from them alone, the profile's for the rest.
 
     Twice as much for what is kept: plans that go on with it are calibrated on others.
     """
     kept = {graph.outputs[k] for k in context.kept} if context.like is None else set()
+    users = graph.users()
     fixed: list[bool] = []
     margins: list[float] = []
     for i, node in enumerate(graph.nodes):
@@ -370,5 +375,7 @@ def _margins(graph: Graph, context: Context) -> list[float]:
         margin = context.profile.at(node.scope).margin
         if node.op == "dot_general" and is_square(graph, i):
             margin **= 2  # of what has the margin itself
+        if node.op == "select_n" and _only_for_maximum(graph, users[i]):
+            margin = 1.0  # what is hidden lies as low as others may with their margin
         margins.append(1.0 if fixed[-1] else margin * (2 if i in kept else 1))
     return margins

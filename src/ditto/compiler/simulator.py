@@ -115,7 +115,7 @@ class Simulated:
         """Itself; raises CapacityError if its answer would be wrong on shares."""
         if not self.broken:
             return self
-        first = next((h for h in self.headroom if h.left), self.tightest)
+        first = next((h for h in self.headroom if h.left), None) or self.tightest
         raise CapacityError(
             f"{first}: on shares the result would be silently wrong. Calibrate with "
             f"inputs like this one, or raise the profile's margin."
@@ -225,7 +225,7 @@ class Simulator:
     def _entered(self, leaves: list[Any]) -> tuple[dict[int, Any], dict[int, Any]]:
         held = enter(self.plan, leaves)
         secret = [v for v in held if self.plan.values[v].kind == "shared"]
-        return held, {v: _largest(held[v]) for v in secret}
+        return held, {v: _largest(held[v], lost=jnp.inf) for v in secret}
 
     def _check_inputs(self, largest: dict[int, Any]) -> None:
         names = {v: given.name for given in self.plan.inputs for v in given.forms}
@@ -260,8 +260,8 @@ def _typed(x: Any, dtype: str) -> Any:
     return array.astype(dtype)
 
 
-def _largest(x: Any) -> Any:
-    return jnp.max(jnp.abs(jnp.where(jnp.isnan(x), 0.0, x)), initial=0.0)
+def _largest(x: Any, lost: float = 0.0) -> Any:
+    return jnp.max(jnp.abs(jnp.where(jnp.isnan(x), lost, x)), initial=0.0)
 
 
 def _ends(x: Any) -> Any:
@@ -508,12 +508,9 @@ class Machine:
         for x, kind in zip(xs, kinds, strict=True):
             if kind.type is not None:
                 self._watch(x, Place.of(index, kind.type))
-        results, widest, lifted = run_region(region.graph, region.bits, xs, kinds)
-        if widest is not None:
-            limit = SPU_RANGE.max_value
-            self._watch(widest, Place(index, -limit, limit))
-        if lifted is not None:
-            self._watch(lifted, Place.of(index, FxpType(bits=region.bits, frac=0)))
+        results, watched = run_region(region.graph, region.bits, xs, kinds)
+        for x, low, high in watched:
+            self._watch(x, Place(index, low, high))
         return [
             self._leave(y, node, out)
             for y, node, out in zip(
@@ -562,14 +559,30 @@ _DELICATE = frozenset(
 )
 
 
+_PRODUCTS = frozenset(
+    [
+        "conv_general_dilated",
+        "cumprod",
+        "dot_general",
+        "integer_pow",
+        "mul",
+        "reduce_prod",
+        "square",
+    ]
+)
+"""What SPU truncates after it has twice the fraction bits."""
+_EXP_LIMIT = {"exp": 5.0, "expm1": 5.0, "exp2": 7.0, "sinh": 5.0, "cosh": 5.0}
+"""Arguments from which on SPU's (1 + x / 256)^256 is off by more than a twentieth."""
+
+
 def run_region(
     graph: Graph, bits: int, xs: list[Any], kinds: list[Value]
-) -> tuple[list[Any], Any, Any]:
+) -> tuple[list[Any], list[tuple[Any, float, float]]]:
     """A region on numbers: integers exactly, real ones rounded after each operation.
 
-    Also the largest argument of a function that SPU computes in a limited range, and
-    the largest integer that is shifted to meet another in the low ring, where it could
-    wrap.
+    Also what SPU computes silently wrong beyond some range, with that range: arguments
+    of functions, products before they are truncated, and integers that are shifted to
+    meet others in the low ring.
     """
     frac = FXP_FRAC[64 if bits == 64 else 32]
     given = []
@@ -582,22 +595,27 @@ def run_region(
             return value
         return jnp.rint(value * 2.0**frac) * 2.0**-frac
 
-    watched = {
-        u for n in graph.nodes if n.op in _DELICATE and bits == 64 for u in n.inputs
-    }
-    lifts = [n for n in graph.nodes if n.op == "mul" and n.dtype == "int32"]
-    if bits == 64:
-        lifts = []
-    kept = [*graph.outputs, *watched, *(u for n in lifts for u in n.inputs)]
-    steps = walk(graph, given, keep=kept, real=np.float64, settle=settle)
-    values: dict[int, Any] = dict(steps)
-    widest = None
-    if watched:
-        widest = jnp.max(jnp.stack([_largest(values[u]) for u in sorted(watched)]))
-    products = [math.prod(_top(values[u]) for u in n.inputs) for n in lifts]
-    lifted = jnp.max(jnp.stack(products)) if products else None
-    return [values[i] for i in graph.outputs], widest, lifted
+    values: dict[int, Any] = dict(walk(graph, given, real=np.float64, settle=settle))
+    limits: dict[tuple[float, float], list[Any]] = {}
 
+    def watch(x: Any, high: float, low: float | None = None) -> None:
+        limits.setdefault((-high if low is None else low, high), []).append(x)
 
-def _top(x: Any) -> Any:
-    return _largest(jnp.asarray(x, jnp.float64))
+    function, product = SPU_RANGE.max_value, 2.0 ** (bits - 2 - 2 * frac)
+    for i, node in enumerate(graph.nodes):
+        operands = [values[u] for u in node.inputs]
+        if node.op in _EXP_LIMIT and bits == 64:
+            low = -_EXP_LIMIT[node.op] if node.op in ("sinh", "cosh") else -function
+            watch(operands[0], _EXP_LIMIT[node.op], low)
+        elif node.op in _DELICATE and bits == 64:
+            for x in operands:
+                watch(x, function)
+        elif node.op in _PRODUCTS and node.dtype == "float32":
+            watch(values[i], product)
+        elif node.op == "mul" and bits == 32:
+            watch(values[i], 2.0**30)
+    watched = [
+        (_stack([_ends(jnp.asarray(x, jnp.float64)) for x in found if x.size]), *ends)
+        for ends, found in limits.items()
+    ]
+    return [values[i] for i in graph.outputs], watched

@@ -18,7 +18,7 @@ from ditto.evaluation.evaluate import Progress, Setting, open_model
 from ditto.evaluation.ordinary import OrdinaryText
 from ditto.inference import Pretrained
 from ditto.inference.backends import SimulatedBackend
-from ditto.inference.doubt import STATED_ERROR, doubt_of, relative_difference
+from ditto.inference.doubt import STATED_ERROR, compare
 
 Verdict = Literal["safe", "tight", "unsafe"]
 
@@ -170,8 +170,7 @@ def _simulated(
         got, exact = (_answered(model, text) for model in (simulator, plain))
     except CapacityError as overflow:
         return str(overflow)
-    logits = simulator.model.head not in ("mean", "pooled")
-    return doubt_of(relative_difference(got, exact, logits=logits))
+    return compare(got, exact, simulator.model.head)[1]
 
 
 def _answered(model: Pretrained, text: OrdinaryText) -> Any:

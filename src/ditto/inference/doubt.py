@@ -18,6 +18,9 @@ _TOKEN_GAP = 6 * STATED_ERROR
 """How far below the best logit, in their usual size, a token chosen by the parties may
 lie: two logits that are off by three times the usual error."""
 
+_EMBEDDINGS = ("mean", "pooled")
+_LANGUAGE = ("fill", "generate")
+
 Reals = npt.ArrayLike
 
 
@@ -33,6 +36,29 @@ def relative_difference(got: Reals, exact: Reals, *, logits: bool = False) -> fl
     gaps = np.linalg.norm(private - due, axis=-1)
     worst = np.max(gaps / np.maximum(sizes, 1e-12), initial=0.0)
     return float(worst) if np.isfinite(private).all() else float("inf")
+
+
+def compare(got: Reals, exact: Reals, head: str) -> tuple[float, str | None]:
+    """The difference of an answer to the float model's, and why to doubt it, if so."""
+    private, due = np.asarray(got, np.float64), np.asarray(exact, np.float64)
+    if head in _EMBEDDINGS:
+        difference = relative_difference(private, due)
+        return difference, doubt_of(difference)
+    if head in _LANGUAGE:  # what is added to all logits alike changes nothing
+        private, due = (x - x.mean(-1, keepdims=True) for x in (private, due))
+    difference = relative_difference(private, due, logits=True)
+    return difference, doubt_of(difference) or _doubt_of_choice(private, due, head)
+
+
+def _doubt_of_choice(got: Reals, exact: Reals, head: str) -> str | None:
+    """Among many logits a wrong one hardly counts, but it may be the one chosen."""
+    private, due = (np.asarray(x).reshape(-1, np.shape(x)[-1]) for x in (got, exact))
+    chosen = [int(k) for k in private.argmax(-1)]
+    if head == "classify":
+        labels = [int(k) for k in due.argmax(-1)]
+        return None if chosen == labels else "the float model chooses another label"
+    doubts = (doubt_of_token(k, row) for k, row in zip(chosen, due, strict=True))
+    return next(filter(None, doubts), None)
 
 
 def doubt_of(difference: float) -> str | None:
@@ -51,4 +77,6 @@ def doubt_of_token(token: int, exact: Reals) -> str | None:
     gap = float((logits.max() - logits[token]) / max(float(logits.std()), 1e-12))
     if gap <= _TOKEN_GAP:
         return None
-    return f"the float model would not choose this token: it is {gap:.1f} below its own"
+    return (
+        f"the float model would not choose this: it is {gap:.1f} below its own choice"
+    )

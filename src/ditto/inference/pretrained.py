@@ -31,7 +31,7 @@ from ditto.inference.backends import (
     PartiesBackend,
     SimulatedBackend,
 )
-from ditto.inference.doubt import doubt_of, doubt_of_token, relative_difference
+from ditto.inference.doubt import compare, doubt_of_token
 from ditto.inference.jobs import Job
 from ditto.inference.plans import Plans
 from ditto.inference.samples import Text, TextSamples
@@ -150,6 +150,7 @@ class Pretrained:
         self.plans = plans
         self._hides_length = hides_length
         self._on_stage = on_stage or (lambda _: None)
+        self._check = check
         self._exact = FloatBackend(model) if mode == "mpc" and check else None
         self._simulator: SimulatedBackend | None = None
         self.backend: Backend
@@ -174,6 +175,7 @@ class Pretrained:
             self.plans,
             mode,
             hides_length=self._hides_length,
+            check=self._check,
         )
 
     def __enter__(self) -> Self:
@@ -303,10 +305,9 @@ class Pretrained:
 
     def _compared(self, answer: Answer, exact: Any) -> Answer:
         """An answer beside the float model's."""
-        logits = self.model.head in ("classify", "tag", "fill")
         due = exact[: len(answer.values)] if self._by_token else exact
-        difference = relative_difference(answer.values, due, logits=logits)
-        return replace(answer, difference=difference, doubt=doubt_of(difference))
+        difference, doubt = compare(answer.values, due, self.model.head)
+        return replace(answer, difference=difference, doubt=doubt)
 
     def _cause(self, job: Job, inputs: Sequence[Any]) -> str:
         """Where a value left its range, if the simulator sees one."""
@@ -372,11 +373,11 @@ class Pretrained:
         job = self.job("begin", count, bucket, inside=inside)
         begun = padded.ids, padded.lengths
         result, state = self.backend.run(job, begun)
-        exact, past = self._exactly(job, begun)
         ids: list[list[int]] = [[] for _ in texts]
         shown = [""] * count
         ended = [False] * count
         try:
+            exact, past = self._exactly(job, begun)
             for k in range(tokens):
                 eos = self.tokenizer.eos_id
                 chosen = [
@@ -437,8 +438,7 @@ def _doubt_of(got: Any, exact: Any) -> str | None:
     """Of a row of logits, or of a token that the parties chose."""
     if np.ndim(got) == 0:
         return doubt_of_token(int(got), exact)
-    centred = (row - np.mean(row) for row in (got, exact))
-    return doubt_of(relative_difference(*centred, logits=True))
+    return compare(got, exact, "generate")[1]
 
 
 def _warn(text: str) -> None:

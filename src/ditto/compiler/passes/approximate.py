@@ -175,7 +175,7 @@ class _Writer:
     def ranged_exp(self, x: int, operand: Range, margin: float, highest: float) -> int:
         """exp on a range: what is above zero becomes a public factor, and what is far
         below is clamped if that is cheaper than squaring on."""
-        top = operand.high if operand.high > highest else 0.0
+        top = math.ceil(8 * operand.high) / 8 if operand.high > highest else 0.0
         below = self.add(x, -top) if top else x
         left = max((top - operand.low) * margin, 0.1)
         if squarings(left) > _MAX_SQUARINGS:

@@ -23,14 +23,17 @@ def coarsen(
 ) -> Graph:
     """Replace the maximum of every softmax whose range has few enough levels."""
     found: dict[int, dict[str, float]] = {}
+    lowest: dict[int, float] = {}
     for i, node in enumerate(graph.nodes):
         last = len(graph.nodes[node.inputs[0]].shape) - 1 if node.inputs else -1
         if node.op != "reduce_max" or not secret[i] or node.dtype != "float32":
             continue
         if tuple(node.params["axes"]) == (last,) and _only_in_softmax(graph, i):
-            grid = _grid(known[node.inputs[0]], margins[node.inputs[0]])
+            seen, margin = known[node.inputs[0]], margins[node.inputs[0]]
+            grid = _grid(seen, margin)
             if grid is not None:
                 found[i] = grid
+                lowest[i] = max(grid["low"], math.ceil(-seen.largest * margin))
 
     def rule(
         builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
@@ -40,9 +43,27 @@ def coarsen(
         node = old.nodes[i]
         axes = tuple(node.params["axes"])
         params = {"axes": axes, **found[i]}
-        return builder.emit_encoded("coarse_max", inputs, params, node.scope)
+        scores = _hidden_below(builder, inputs[0], lowest[i])
+        return builder.emit_encoded("coarse_max", (scores,), params, node.scope)
 
     return rewrite(graph, rule)
+
+
+def _hidden_below(builder: Builder, scores: int, low: float) -> int:
+    """Scores whose hidden positions are not above any score that has its margin.
+
+    Else the maximum of a row could be a hidden one, and nothing be left of the others.
+    """
+    node = builder.nodes[scores]
+    if node.op != "select_n" or len(node.inputs) != 3:
+        return scores
+    which, *cases = node.inputs
+    fills = [builder.nodes[u].op == "constant" for u in cases]
+    if fills.count(True) != 1:
+        return scores
+    fill = builder.full(scores, low)
+    hidden = [fill if constant else u for u, constant in zip(cases, fills, strict=True)]
+    return builder.emit("select_n", which, *hidden, scope=node.scope)
 
 
 def _grid(seen: Range, margin: float) -> dict[str, float] | None:

@@ -3,8 +3,11 @@
 People hide positions with a number no ring holds: ``where(mask, s, -1e9)`` or
 ``s + (1 - mask) * -3.4e38``. Where such scores go into a softmax, the number is
 replaced by one as small as the other scores get, and exp gives 0 there by selection.
+It is a whole number, which tells little of the samples.
 SPU alone gets a number its exp can take.
 """
+
+import math
 
 from ditto.compiler.calibrate import Range
 from ditto.compiler.graph import Builder, Graph, rewrite
@@ -23,7 +26,7 @@ def bound_masks(graph: Graph, known: list[Range], secret: list[bool]) -> Graph:
 
     def hide(builder: Builder, i: int, predicate: int, scores: int, low: float) -> int:
         masked[i] = predicate
-        fill = builder.full(scores, min(low, 0.0))
+        fill = builder.full(scores, min(math.floor(low), 0))
         scope = builder.nodes[scores].scope
         return builder.emit("select_n", predicate, fill, scores, scope=scope)
 

@@ -173,13 +173,18 @@ def proven_sum(graph: Graph, i: int, known: list[Range]) -> tuple[float, float] 
     if node.op != "reduce_sum":
         return None
     terms = graph.nodes[node.inputs[0]].size / node.size
-    step = _step_of_softmax(graph, node.inputs[0], known)
+    step = _step_of_softmax(graph, node.inputs[0], tuple(node.params["axes"]), known)
     if step is None:
         return None
-    return _SLACK * math.exp(-step), terms * math.exp(step) / _SLACK
+    low, high = _SLACK * math.exp(-step), terms * math.exp(step) / _SLACK
+    # samples know better, if the maximum is hidden itself or what hides is no mask
+    holds = low <= known[i].low and known[i].high <= high
+    return (low, high) if holds else None
 
 
-def _step_of_softmax(graph: Graph, i: int, known: list[Range]) -> float | None:
+def _step_of_softmax(
+    graph: Graph, i: int, axes: tuple[int, ...], known: list[Range]
+) -> float | None:
     """How far m may be from the maximum, if node i is exp(x - m), hidden or not.
 
     What hides terms by a product hides them by zeros and leaves the others as they are.
@@ -189,25 +194,27 @@ def _step_of_softmax(graph: Graph, i: int, known: list[Range]) -> float | None:
         case "select_n" if len(node.inputs) == 3:
             for k in (1, 2):
                 if graph.uniform(node.inputs[k]) == 0.0:
-                    return _step_of_softmax(graph, node.inputs[3 - k], known)
+                    return _step_of_softmax(graph, node.inputs[3 - k], axes, known)
         case "mul":
             for k in (0, 1):
                 mask = known[node.inputs[k]]
                 if (mask.low, mask.high) == (0.0, 1.0):
-                    return _step_of_softmax(graph, node.inputs[1 - k], known)
+                    return _step_of_softmax(graph, node.inputs[1 - k], axes, known)
         case "exp_negative":
-            return _step_below_maximum(graph, node.inputs[0])
+            return _step_below_maximum(graph, node.inputs[0], axes)
     return None
 
 
-def _step_below_maximum(graph: Graph, i: int) -> float | None:
+def _step_below_maximum(graph: Graph, i: int, axes: tuple[int, ...]) -> float | None:
     node = graph.nodes[i]
     if node.op == "select_n":  # hidden positions are 0, and hidden again after exp
         cases = [u for u in node.inputs[1:] if graph.uniform(u) != 0.0]
-        return _step_below_maximum(graph, cases[0]) if len(cases) == 1 else None
+        return _step_below_maximum(graph, cases[0], axes) if len(cases) == 1 else None
     if node.op != "sub":
         return None
     top = graph.nodes[_unmoved(graph, node.inputs[1])]
+    if tuple(top.params.get("axes", ())) != axes:
+        return None
     if top.op == "coarse_max":
         return float(top.params["step"])
     return 0.0 if top.op == "reduce_max" else None
