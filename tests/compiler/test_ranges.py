@@ -12,6 +12,7 @@ from ditto.compiler import Plan, Simulator, compile, run_local
 from ditto.compiler.passes.approximate import exp_range, squarings
 from ditto.compiler.plan import Step, curve_of, grid_of
 from ditto.engine import ThreadTrio
+from ditto.errors import CapacityError
 
 ROWS, COLUMNS = 16, 32
 
@@ -221,3 +222,117 @@ def test_sums_may_wrap_around_and_come_back(trio: ThreadTrio) -> None:
     found = run_local(plan, (1.9 * small, 1.9 * small), trio=trio).result
     assert not Simulator(plan)((1.9 * small, 1.9 * small)).broken
     assert np.allclose(found, (1.9 * small) ** 2 + 1, atol=0.01)
+
+
+def test_a_proof_that_the_samples_contradict_is_not_used(trio: ThreadTrio) -> None:
+    """A sum that is no softmax's, however like one it looks, has its own range."""
+    rng = np.random.default_rng(0)
+    x = scores(rng, 1.0)
+    offsets = np.linspace(-4, 4, ROWS)[:, None].astype(np.float32)
+    hidden = x.copy()
+    hidden[:, 0] = 5.0
+    mask = np.ones((ROWS, COLUMNS), np.float32)
+    mask[:, 0], mask[:, 6:] = 0, 0
+    weights = np.minimum(np.abs(scores(rng, 0.1)), 1)
+    weights[0, :2] = 0, 1
+
+    def over_all(x: jax.Array, _: jax.Array) -> jax.Array:
+        e = jnp.exp(x - jnp.max(x))
+        return e / e.sum(-1, keepdims=True)
+
+    def hiding(x: jax.Array, mask: jax.Array) -> jax.Array:
+        e = jnp.exp(x - jnp.max(x, -1, keepdims=True))
+        e = jnp.where(mask > 0, e, 0.0)
+        return e / e.sum(-1, keepdims=True)
+
+    def weighing(x: jax.Array, weights: jax.Array) -> jax.Array:
+        e = jnp.exp(x - jnp.max(x, -1, keepdims=True)) * weights
+        return e / e.sum(-1, keepdims=True)
+
+    for function, sample in (
+        (over_all, (x + offsets, mask)),
+        (hiding, (hidden, mask)),
+        (weighing, (x, weights)),
+    ):
+        plan = compile(function, sample, calibration=[sample], public=(1,))
+        assert not Simulator(plan)(sample).broken, function
+        got = run_local(plan, sample, trio=trio).result
+        assert np.abs(got - np.asarray(function(*sample))).max() < 0.04, function
+
+
+def test_a_row_below_all_samples_is_not_beaten_by_what_is_hidden(
+    trio: ThreadTrio,
+) -> None:
+    """The first row of a causal mask has one score; the margin lets it be anything."""
+
+    def causal(x: jax.Array, mask: jax.Array) -> jax.Array:
+        return jax.nn.softmax(jnp.where(mask, x, -1e9), -1)
+
+    rng = np.random.default_rng(0)
+    mask = np.tril(np.ones((8, 16), np.bool_))
+    samples = [(rng.uniform(-4, 4, (8, 16)).astype(np.float32), mask) for _ in range(4)]
+    plan = compile(causal, samples[0], calibration=samples, public=(1,))
+    for score in (-4.0, -5.5, -7.0, 7.0):
+        x = samples[0][0].copy()
+        x[0, 0] = score
+        assert not Simulator(plan)((x, mask)).broken, score
+        got = run_local(plan, (x, mask), trio=trio).result
+        assert np.abs(got - np.asarray(causal(x, mask))).max() < 0.01, score
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "good", "bad"),
+    [
+        ("spu", "square", 2e3, 2e4),
+        ("paper", "square", 100.0, 400.0),
+        ("spu", "exp", 2.0, 14.0),
+        ("ditto", "sinh", 2.0, 8.0),
+        ("ditto", "cumprod", 1.0, 16.0),
+    ],
+)
+def test_what_spu_gets_wrong_is_reported(
+    profile: str, name: str, good: float, bad: float, trio: ThreadTrio
+) -> None:
+    """Products that wrap before they are truncated, and exponentials out of reach."""
+    function: Any = {
+        "square": lambda x: x * x,
+        "exp": jnp.exp,
+        "sinh": jnp.sinh,
+        "cumprod": lambda x: jnp.cumprod(x, -1),
+    }[name]
+    x = np.random.default_rng(0).uniform(0.5, 1, (4, 8)).astype(np.float32)
+    x[0, 0] = 1
+    plan = compile(function, (good * x,), calibration=[(good * x,)], profile=profile)
+    for scale, broken in ((good, False), (bad, True)):
+        asked = (scale * x).astype(np.float32)
+        exact = np.asarray(function(asked))
+        got = run_local(plan, (asked,), trio=trio).result
+        wrong = np.abs(got - exact).max() / np.abs(exact).max() > 0.05
+        assert (Simulator(plan)((asked,)).broken, wrong) == (broken, broken)
+
+
+def test_what_is_no_number_is_refused_as_input() -> None:
+    plan = compile(lambda x: x, (np.ones(2, np.float32),), bounds=[1.0])
+    with pytest.raises(CapacityError, match="reaches inf"):
+        Simulator(plan)((np.array([1.0, np.nan], np.float32),))
+
+
+def test_constants_tell_little_of_the_samples() -> None:
+    """What a plan holds of a mask's fill and an exponential's top is rounded."""
+    rng = np.random.default_rng(0)
+    x, mask = scores(rng), np.tril(np.ones((ROWS, COLUMNS), np.bool_))
+
+    def causal(x: jax.Array, mask: jax.Array) -> jax.Array:
+        return jax.nn.softmax(jnp.where(mask, x, -1e9), -1)
+
+    for plan, grain in (
+        (compile(causal, (x, mask), calibration=[(x, mask)], public=(1,)), 1.0),
+        (compile(jnp.exp, (x,), calibration=[(x,)]), 0.125),
+    ):
+        numbers = np.concatenate(
+            [c.reshape(-1) for c in plan.constants if c.dtype == np.float32]
+        )
+        for end in (x.min(), x.max()):
+            assert not np.isin([end, -end, np.exp(end)], numbers).any()
+        near = numbers[np.abs(np.abs(numbers) - np.abs(x).max()) < 2]
+        assert np.all(near % grain == 0)

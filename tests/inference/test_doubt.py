@@ -14,6 +14,7 @@ from ditto.errors import AnswerWarning
 from ditto.inference import Plans, Pretrained, from_pretrained
 from ditto.inference.doubt import (
     STATED_ERROR,
+    compare,
     doubt_of,
     doubt_of_token,
     relative_difference,
@@ -130,3 +131,23 @@ def test_tokens_that_are_wrong_are_marked(tmp_path: Path, trio: ThreadTrio) -> N
     with pytest.warns(AnswerWarning, match="Token 1 is not to be trusted"):
         (token,) = model.generate("zzzz", 1)
     assert token.doubts[0] is not None
+
+
+def test_one_wrong_logit_among_many_is_doubted() -> None:
+    """It hardly counts in the size of the difference, but it is the one chosen."""
+    rng = np.random.default_rng(0)
+    for head, mean in (("generate", -33.0), ("fill", -7.0), ("tag", 0.0)):
+        exact = rng.normal(mean, 2.5, (2, 30_000))
+        exact[:, 5] = mean + 14
+        got = exact + rng.normal(0, 0.01, exact.shape)
+        assert compare(got, exact, head)[1] is None
+        got[1, 77] = got.max() + 5
+        assert "would not choose" in (compare(got, exact, head)[1] or "")
+        assert compare(exact + rng.normal(0, 1, exact.shape), exact, head)[1]
+
+
+def test_another_label_is_doubted_however_close() -> None:
+    difference, doubt = compare([4.85, 5.0], [5.0, 4.9], "classify")
+    assert difference < STATED_ERROR
+    assert doubt == "the float model chooses another label"
+    assert compare([5.1, 4.9], [5.0, 4.9], "classify")[1] is None
