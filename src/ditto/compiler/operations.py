@@ -150,9 +150,15 @@ def _bounded(
 
 
 def _coarse_max(
-    x: Any, *, axes: Sequence[int], step: float, low: float, high: float
+    x: Any,
+    *,
+    axes: Sequence[int],
+    step: float,
+    low: float,
+    high: float,
+    hidden: float | None = None,
 ) -> Any:
-    del low, high  # where x lies; the value does not depend on it
+    del low, high, hidden  # where x lies; the value does not depend on it
     size = np.asarray(step, x.dtype)
     return jnp.floor(jnp.max(x, axis=tuple(axes)) / size) * size
 
@@ -191,7 +197,8 @@ OWN: dict[str, Callable[..., Any]] = {
 ``bounded_max`` and ``bounded_min`` reduce from a bound that the ring can subtract, not
 from the smallest or largest integer as JAX does: SPU may compare with it.
 ``coarse_max`` is the maximum on a grid of some step, and ``curve`` the reciprocal or
-inverse root of factor * x + summand; both know between what x lies. ``within`` is x
+inverse root of factor * x + summand; both know between what x lies, and the first what
+stands for positions that a mask hides. ``within`` is x
 itself, and says between what it has to lie for what follows to be right.
 ``combine`` is a sum of its operands times public numbers, plus a public number.
 ``exp_negative`` is exp of what is never positive, as in softmax. ``lookup`` finds the

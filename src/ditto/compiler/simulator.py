@@ -141,6 +141,8 @@ class Place:
     high: float
     ulp: float = 1.0
     pole: float | None = None
+    hidden: float | None = None
+    """Integers up to this, if they are in range, stand for what a mask hides."""
 
     @classmethod
     def of(cls, step: int, kind: FxpType) -> Self:
@@ -270,6 +272,13 @@ def _ends(x: Any) -> Any:
     least = jnp.min(jnp.where(lost, jnp.inf, x), initial=jnp.inf)
     most = jnp.max(jnp.where(lost, -jnp.inf, x), initial=-jnp.inf)
     return jnp.stack([least, most])
+
+
+def _counted(x: Any, place: Place) -> Any:
+    """The elements that say how far values go: not those that stand for hidden ones."""
+    if place.hidden is None:
+        return x
+    return jnp.where((x >= place.low) & (x <= place.hidden), jnp.nan, x)
 
 
 def enter(plan: Plan, leaves: Sequence[Any]) -> dict[int, Any]:
@@ -447,7 +456,8 @@ class Machine:
         grid = grid_of(call.step, call.out.fxp)
         # a level may come out one higher: the last step of the grid is not to be used
         top = grid.low + ((grid.levels - 1) << grid.cut)
-        place = Place(call.index, grid.low, top, call.out.fxp.ulp)
+        hidden = call.step.params["hidden"]
+        place = Place(call.index, grid.low, top, call.out.fxp.ulp, hidden=hidden)
         x = self._within(call.xs[0], place)
         level = jnp.floor((x - grid.low) * 2.0**-grid.cut)
         if self._key is not None:
@@ -465,7 +475,7 @@ class Machine:
     def _within(self, x: Any, place: Place) -> Any:
         """x, without the elements that are outside."""
         self.places.append(place)
-        self.ends.append(_ends(x))
+        self.ends.append(_ends(_counted(x, place)))
         return jnp.where((x >= place.low) & (x < place.high), x, jnp.nan)
 
     def _watch(self, x: Any, place: Place) -> None:

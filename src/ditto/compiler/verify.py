@@ -337,6 +337,10 @@ def _maximum(given: Given) -> None:
     _demand(x.shape[:-1] == result.shape and x.shape[-1] > 0, "is over the last axis")
     _demand(_type(x) == _type(result) and _type(x).bits == 32, "keeps its type")
     grid_of(given.step, _type(x))
+    hidden = given.step.params["hidden"]
+    _demand(
+        isinstance(hidden, int) and abs(hidden) <= _type(x).limit + 1, "hides integers"
+    )
     _in_rounds(given.step)
 
 

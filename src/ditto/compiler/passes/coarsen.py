@@ -44,6 +44,8 @@ def coarsen(
         axes = tuple(node.params["axes"])
         params = {"axes": axes, **found[i]}
         scores = _hidden_below(builder, inputs[0], lowest[i])
+        if scores != inputs[0]:
+            params["hidden"] = lowest[i]
         return builder.emit_encoded("coarse_max", (scores,), params, node.scope)
 
     return rewrite(graph, rule)

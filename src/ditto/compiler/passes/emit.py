@@ -429,6 +429,7 @@ class Emitter:
             "low": max(math.floor(math.ldexp(low, kind.frac)), -kind.limit),
             "high": min(math.ceil(math.ldexp(high, kind.frac)), kind.limit),
             "cut": max(0, kind.frac + round(math.log2(step))),
+            "hidden": self._hidden(node, kind),
             "rounds": self._rounds(
                 node.scope, node.size * math.ceil((high - low) / step)
             ),
@@ -436,6 +437,14 @@ class Emitter:
         made = self._new(node.shape, kind, node.dtype)
         inputs = [self.shared(node.inputs[0], kind)]
         return self._step("maximum", inputs, made, node.scope, **params)
+
+    @staticmethod
+    def _hidden(node: Node, kind: FxpType) -> int:
+        """Up to where integers stand for hidden positions; else below all of them."""
+        fill = node.params.get("hidden")
+        return (
+            -kind.limit - 1 if fill is None else math.ceil(math.ldexp(fill, kind.frac))
+        )
 
     def _curve(self, i: int, node: Node) -> int:
         (u,) = node.inputs
