@@ -215,7 +215,7 @@ class _Machine:
             if params["casts"] == "paper":
                 upward = out.fxp.bits > x.type.bits
                 return (upcasting if upward else downcasting)(x, out.fxp)
-            return recasting(self.rank, x, out.fxp, params["rounds"])
+            return recasting(x, out.fxp, params["rounds"])
         x, y = call.operands
         to = _target(x, y, out)
         if call.step.op == "multiply":

@@ -8,9 +8,12 @@ Notation: a recast goes from (l, f) to (l', f'); t = f - f' >= 0 bits are cut of
 left shift, if f' > f, is local and comes last); k = max(0, t + l' - l).
 
 Steps
-    0. a = x0 + 2^(l-2) at P0 and P2, s = x1 + x2 at P1. As |x| < 2^(l-2), the biased
-       value a + s mod 2^l has top bit 0, so the carry of a + s over 2^l is
-       w = 1 - u*v with u = 1 - msb(s), known to P1, v = 1 - msb(a), known to P0, P2.
+    0. a = x0 + 2^(l-2) + h at P0 and P2, s = x1 + x2 - h at P1, with h = 2^(t-1), or 0
+       if t = 0. As |x| < 2^(l-2), the biased value a + s mod 2^l has top bit 0, so the
+       carry of a + s over 2^l is w = 1 - u*v with u = 1 - msb(s), known to P1,
+       v = 1 - msb(a), known to P0, P2. To random shares h makes no difference; what
+       was public, zeros that a mask left above all, is rounded to nearest because of
+       it, and else would always be rounded up.
     1. y = (a >> t) + (s >> t) + (u*v - 1) * 2^(l-t) - 2^(l-2-t) + (1 if t > 0), over
        Z_2^l'. Only u*v mod 2^k matters.
     2. P1 reshares s >> t: share 1 is a mask of P0 and P1, share 2 goes to P2.
@@ -23,7 +26,7 @@ Steps
        both know v*u - r1 - r2, which is share 0; shares 1 and 2 are r1 and r2.
     When t + l' <= l (a downcast with room) the carry vanishes mod 2^l': step 3 falls
     away. Starting from shares no message is needed at all: all three are shifted where
-    they are, after 1.5 * 2^t is added to one of them to centre the error.
+    they are, after 2^(t-1) is added to each of them to centre the error.
 
 Cost
     two rounds: l' + 3k bits an element; one round: l' + 4k; with k = 0 one round
@@ -124,6 +127,11 @@ class Conversion:
         return 1 << (self.source.bits - 2)
 
     @property
+    def half(self) -> int:
+        """Half of the last place that is left."""
+        return 1 << self.cut >> 1
+
+    @property
     def constant(self) -> int:
         """The public summand of step 1."""
         t, bits = self.cut, self.source.bits
@@ -146,10 +154,10 @@ def summand_of(role: Role, held: Pair, ring: Ring, public: int) -> Words:
 
 def recast(party: Party, x: Shared, to: FxpType, *, rounds: Rounds = 2) -> Shared:
     """Shares of the same values in another type. See the module's text."""
-    return party.take(recasting(party.rank, x, to, rounds))
+    return party.take(recasting(x, to, rounds))
 
 
-def recasting(rank: Rank, x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Shared]:
+def recasting(x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Shared]:
     """The task of ``recast``."""
     conversion = Conversion(x.type, to)
     if x.type == to:
@@ -157,13 +165,15 @@ def recasting(rank: Rank, x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Sh
     if x.ring.bits == to.bits and not conversion.cut:
         return Task.done(lifted(x.first, x.second, conversion, x.shape))
     if conversion.is_local:
-        return Task.done(_shift_shares(rank, x, conversion))
+        return Task.done(_shift_shares(x, conversion))
     first, second = x.first.reshape(-1), x.second.reshape(-1)
 
     def instance_of(part: slice) -> PairInstance:
         def instance(role: Role) -> PairSteps:
-            held = first[part], second[part]
-            summand = summand_of(role, held, x.ring, conversion.bias)
+            held, half = (first[part], second[part]), conversion.half
+            summand = summand_of(role, held, x.ring, conversion.bias + half)
+            if role.rank == P1:
+                summand = x.ring.reduce(summand - x.ring.scalar(half))
             return convert(role, summand, conversion, rounds)
 
         return instance
@@ -317,16 +327,14 @@ def _add_carry(share: Words, carry: Words, c: Conversion) -> Words:
     return ring.reduce(share + (carry.astype(ring.dtype) << up))
 
 
-def _shift_shares(rank: Rank, x: Shared, c: Conversion) -> Shared:
-    ring, cut = x.ring, x.ring.dtype.type(c.cut)
-    centre = ring.scalar(3 << c.cut >> 1) if c.cut else ring.scalar(0)
+def _shift_shares(x: Shared, c: Conversion) -> Shared:
+    ring, cut, half = x.ring, x.ring.dtype.type(c.cut), x.ring.scalar(c.half)
 
-    def shift(share: Words, index: Rank) -> Words:
-        centred = ring.reduce(share.reshape(-1) + centre) if index == P0 else share
+    def shift(share: Words) -> Words:
+        centred = ring.reduce(share.reshape(-1) + half)
         return c.target.ring.reduce(centred.reshape(share.shape) >> cut)
 
-    first, second = shift(x.first, rank), shift(x.second, rank.next)
-    return lifted(first, second, c, x.shape)
+    return lifted(shift(x.first), shift(x.second), c, x.shape)
 
 
 def lifted(
