@@ -7,11 +7,11 @@ together. Run it: python examples/01_private_linear_layer.py
 
 import numpy as np
 
-from ditto.engine import ProcessTrio, Session, as_arrays, from_arrays
-from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, decode, encode
-from ditto.protocols import matmul, open_at_client, reveal_to_client
-from ditto.sharing import deal
+from ditto.protocols import matmul, reveal_to_client
+from ditto.runtime import ProcessTrio, Session, as_arrays, from_arrays
+from ditto.runtime.frames import Arrays, Json
+from ditto.sharing import Revealed, add_summands, deal
 
 INPUT = FxpType(bits=32, frac=12)
 WEIGHT = FxpType(bits=32, frac=14)
@@ -24,7 +24,7 @@ def layer(session: Session, _: Json, arrays: Arrays) -> tuple[Json, Arrays]:
     before = session.party.channel.traffic().bytes
     y = matmul(session.party, x, w, OUTPUT)
     sent = session.party.channel.traffic().bytes - before
-    return {"sent": sent}, {"to_client": reveal_to_client(session.party, y)}
+    return {"sent": sent}, reveal_to_client(session.party, y).to_arrays("y")
 
 
 def main() -> None:
@@ -36,8 +36,8 @@ def main() -> None:
     arrays = [as_arrays(held) for held in zip(x_shares, w_shares, strict=True)]
     with ProcessTrio() as trio:
         replies = trio.call(layer, arrays=arrays)
-    summands = [out["to_client"] for _, out in replies]
-    answer = decode(open_at_client(summands, OUTPUT), OUTPUT)
+    revealed = [Revealed.from_arrays(out, "y") for _, out in replies]
+    answer = decode(add_summands(revealed, OUTPUT), OUTPUT)
     error = np.abs(answer - x @ w).max()
     sent = sum(reply["sent"] for reply, _ in replies)
     print(f"largest error {error:.5f}, {sent / 1e6:.2f} MB between the parties")

@@ -31,13 +31,17 @@ def main() -> None:
     mask = np.tri(TOKENS, dtype=bool)  # known to all
     samples = [(w, rng.normal(size=(TOKENS, WIDTH)), mask) for _ in range(4)]
     plan = ditto.compile(
-        attention, (w, x, mask), calibration=samples, weights=(0,), public=(2,)
+        attention,
+        (w, x, mask),
+        calibration=samples,
+        weight_argnums=(0,),
+        public_argnums=(2,),
     )
-    print(plan.explain())
+    print(ditto.explain(plan))
     run = ditto.run_local(plan, (w, x, mask))
     error = np.abs(run.result - attention(w, x, mask)).max()
     print(f"largest error {error:.4f}, {run.bytes / 1e6:.2f} MB, {run.rounds} rounds")
-    print(f"on a WAN about {plan.estimate(ditto.WAN).seconds:.1f} s")
+    print(f"on a WAN about {ditto.estimate(plan, ditto.WAN).seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,8 @@ import typer
 from rich.progress import Progress
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ditto.models import Checkpoint, gpt2, write_checkpoint
+from ditto.models import Checkpoint, Head, Model, write_checkpoint
+from ditto.models.gpt2 import GPT2, Gpt2Config
 from ditto.models.layers import Params
 
 END = "<|endoftext|>"
@@ -80,8 +82,8 @@ def main(
         "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
         "tie_word_embeddings": True, "bos_token_id": end, "eos_token_id": end,
     }  # fmt: skip
-    config = gpt2.Gpt2Config.from_hf(published)
-    params = initial_params(config, seed)
+    params = initial_params(Gpt2Config.from_hf(published), seed)
+    model = Model(GPT2, Head.TEXT_GENERATION, published, params)
     size = sum(p.size for p in jax.tree.leaves(params))
     print(f"{size} parameters, {len(tokens)} tokens, {len(held_tokens)} held out")
 
@@ -91,7 +93,7 @@ def main(
         optax.scale_by_adam(b1=0.9, b2=0.99),
         optax.add_decayed_weights(0.1, lambda p: jax.tree.map(lambda w: w.ndim > 1, p)),
     )
-    loss, step = loss_and_step(config, optimizer)
+    loss, step = loss_and_step(model, optimizer)
     state = optimizer.init(params)
     feed = batches(tokens, context, batch, np.random.default_rng(seed))
     losses: list[float] = []
@@ -111,7 +113,7 @@ def main(
         bar.update(task, completed=1.0)
 
     # The files that AutoModelForCausalLM and AutoTokenizer read.
-    tensors = gpt2.save_params(config, "generate", params)
+    tensors = replace(model, params=params).tensors()
     write_checkpoint(Checkpoint(published, tensors), out)
     tokenizer.save(str(out / "tokenizer.json"))
     kind = {
@@ -120,7 +122,7 @@ def main(
     }  # fmt: skip
     (out / "tokenizer_config.json").write_text(json.dumps(kind, indent=2) + "\n")
 
-    apply = jax.jit(gpt2.build(config, "generate"))
+    apply = jax.jit(model.apply)
     for place in (0, len(held_tokens) // 2):
         prompt = held_tokens[place : place + PROMPT]
         answer = continuation(apply, params, prompt, min(PROMPT + ANSWER, context))
@@ -165,12 +167,12 @@ def batches(
             yield cut[k : k + batch]
 
 
-def initial_params(config: gpt2.Gpt2Config, seed: int) -> Params:
+def initial_params(config: Gpt2Config, seed: int) -> Params:
     """GPT-2's: small normals, smaller where a layer adds to the residual stream."""
     rng = np.random.default_rng(seed)
-    width, inner = config.width, config.inner
+    width, inner = config.n_embd, config.n_inner
     small = 0.02 * np.sqrt(768 / width)  # 0.02 is for the width of GPT-2's smallest
-    smaller = 1 / np.sqrt(2 * config.layers)
+    smaller = 1 / np.sqrt(2 * config.n_layer)
 
     def normal(*shape: int) -> jax.Array:
         return jnp.asarray(rng.normal(0, small, shape), jnp.float32)
@@ -181,26 +183,26 @@ def initial_params(config: gpt2.Gpt2Config, seed: int) -> Params:
     def norm() -> Params:
         return {"gamma": jnp.ones(width), "beta": jnp.zeros(width)}
 
-    word, position = normal(config.vocabulary, width), normal(config.positions, width)
+    word = normal(config.vocab_size, width)
+    position = normal(config.n_positions, width)
     layers = [
         {
             "attention_norm": norm(), "qkv": dense(width, 3 * width),
             "output": dense(width, width, smaller), "feed_norm": norm(),
             "up": dense(width, inner), "down": dense(inner, width, smaller),
         }
-        for _ in range(config.layers)
+        for _ in range(config.n_layer)
     ]  # fmt: skip
     embeddings = {"word": word, "position": position}
     return {"embeddings": embeddings, "layers": layers, "last_norm": norm()}
 
 
-def loss_and_step(config: gpt2.Gpt2Config, optimizer: Any) -> tuple[Any, Any]:
+def loss_and_step(model: Model, optimizer: Any) -> tuple[Any, Any]:
     """Functions of windows (B, context + 1): the loss of a token; a step down it."""
-    apply = gpt2.build(config, "generate")
 
     def loss(params: Params, seen: jax.Array) -> jax.Array:
         ids, following = seen[:, :-1], seen[:, 1:]
-        logits = apply(params, ids, jnp.ones_like(ids))
+        logits = model.apply(params, ids, jnp.ones_like(ids))
         return optax.softmax_cross_entropy_with_integer_labels(logits, following).mean()
 
     def step(params: Params, state: Any, seen: jax.Array, rate: float) -> Any:

@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ditto.models import (
     Checkpoint,
     Model,
-    random_bert,
-    random_gpt2,
+    random_model,
     write_checkpoint,
 )
 
@@ -30,22 +28,16 @@ TEXTS = [
 
 def bert_folder(path: Path, *, layers: int = 2, seed: int = 1) -> Path:
     """BERT for sequence classification with two labels."""
-    model = random_bert(32, layers, 2, vocabulary=len(WORDS), seed=seed)
-    config = {
-        "model_type": "bert",
-        "architectures": ["BertForSequenceClassification"],
-        "vocab_size": len(WORDS),
-        "hidden_size": 32,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 2,
-        "intermediate_size": 128,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 2,
-        "hidden_act": "gelu",
-        "id2label": {"0": "bad", "1": "good"},
-        "pad_token_id": 0,
-    }
-    write_model(path, model, config)
+    model = random_model(
+        "bert-tiny",
+        hidden_size=32,
+        intermediate_size=128,
+        num_hidden_layers=layers,
+        vocab_size=len(WORDS),
+        id2label={"0": "bad", "1": "good"},
+        seed=seed,
+    )
+    write_model(path, model)
     (path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return path
 
@@ -63,24 +55,16 @@ def gpt2_folder(path: Path, *, layers: int = 2, positions: int = 1024) -> Path:
     )
     backend.train_from_iterator(TEXTS, trainer)
     size = backend.get_vocab_size()
-    model = random_gpt2(32, layers, 2, vocabulary=size, seed=2)
-    model.params["embeddings"]["position"] = model.params["embeddings"]["position"][
-        :positions
-    ]
-    config = {
-        "model_type": "gpt2",
-        "architectures": ["GPT2LMHeadModel"],
-        "vocab_size": size,
-        "n_embd": 32,
-        "n_layer": layers,
-        "n_head": 2,
-        "n_positions": positions,
-    }
-    write_model(path, model, config)
+    model = random_model(
+        "gpt2-tiny", hidden_size=32, num_hidden_layers=layers, vocab_size=size, seed=2
+    )
+    table = model.params["embeddings"]["position"][:positions]
+    model.params["embeddings"]["position"] = table
+    write_model(path, model.with_config(max_position_embeddings=positions))
     backend.save(str(path / "tokenizer.json"))
     return path
 
 
-def write_model(path: Path, model: Model, config: dict[str, Any]) -> None:
-    write_checkpoint(Checkpoint(config, model.tensors()), path)
+def write_model(path: Path, model: Model) -> None:
+    write_checkpoint(Checkpoint(model.published, model.tensors()), path)
     assert json.loads((path / "config.json").read_text())["model_type"]

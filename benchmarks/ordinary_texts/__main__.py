@@ -36,7 +36,7 @@ from benchmarks.ordinary_texts.tables import (
     write_rows,
 )
 from ditto import __version__, from_pretrained
-from ditto.cli.show import console
+from ditto.cli.report import console
 from ditto.evaluation import ordinary_texts, some_texts
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None)
@@ -132,8 +132,8 @@ def report(
     """The tables of results files, as Markdown."""
     parts = []
     for file in files:
-        found = json.loads(file.read_text("utf-8"))
-        rows = found["rows"]
+        results = json.loads(file.read_text("utf-8"))
+        rows = results["rows"]
         if "parted" in rows[0]:
             tables = [continuations([Continued(**row) for row in rows])]
         else:
@@ -141,7 +141,7 @@ def report(
             others = any(row.kind not in own_kinds() for row in measured)
             title = "Cosine to the float embedding"
             tables = [likeness(measured, title, by_length=others), truth(measured)]
-        parts += [f"`{found['command']}` ({file.name}, {found['model']})\n"]
+        parts += [f"`{results['command']}` ({file.name}, {results['model']})\n"]
         parts += [part.markdown() for part in tables]
     out.write_text("\n".join(parts), "utf-8")
 

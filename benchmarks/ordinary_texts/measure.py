@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ditto.api import Answer, Pretrained
 from ditto.client.tokens import Encoded
 from ditto.errors import AnswerWarning, CapacityError
 from ditto.evaluation import OrdinaryText, cosine, ordinary_texts
-from ditto.inference import Answer, Pretrained
 
 LEAST_COSINE = 0.999
 """From here on an embedding is right."""
@@ -77,7 +77,7 @@ class Three:
     @classmethod
     def of(cls, model: Pretrained) -> "Three":
         """From the one that the parties compute."""
-        return cls(model, model.also("simulate"), model.also("float"))
+        return cls(model, model.with_mode("simulate"), model.with_mode("float"))
 
 
 def measure(
@@ -92,8 +92,8 @@ def measure(
     model, exact = models.parties, _ask(models.plain, text, length)
     report, simulated, got = None, None, None
     try:
-        found = _ask(models.simulator, text, length)
-        simulated = float(cosine(found.values, exact.values))
+        answer = _ask(models.simulator, text, length)
+        simulated = float(cosine(answer.embedding, exact.embedding))
     except CapacityError as overflow:
         report = str(overflow).split(":", maxsplit=1)[0]
     if asked or report is not None:
@@ -106,7 +106,7 @@ def measure(
         length or model.bucket(count),
         report,
         simulated,
-        None if got is None else float(cosine(got.values, exact.values)),
+        None if got is None else float(cosine(got.embedding, exact.embedding)),
         None if got is None else got.doubt,
     )
 
@@ -115,7 +115,7 @@ def _ask(model: Pretrained, text: OrdinaryText, length: int | None) -> Answer:
     pairs = None if text.pair is None else [text.pair]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # kept with the answer
-        return model.predict([text.text], pairs, length=length)[0]
+        return model.predict([text.text], pairs, pad_to=length)[0]
 
 
 def agreement(rows: Sequence[Measured]) -> dict[str, int]:
@@ -140,17 +140,17 @@ def glue_and_wikitext(folder: Path, count: int) -> list[OrdinaryText]:
         "cola": ("sentence",), "sst2": ("sentence",), "mrpc": ("sentence1",),
         "rte": ("sentence1",), "qnli": ("sentence",),
     }  # fmt: skip
-    found: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}
     for name, columns in files.items():
         header, *lines = (folder / name / "dev.tsv").read_text("utf-8").split("\n")
         place = header.split("\t").index(columns[0])
-        found[name] = [line.split("\t")[place] for line in lines if line.strip()]
+        texts_of[name] = [line.split("\t")[place] for line in lines if line.strip()]
     wiki = (folder / "wikitext" / "wt2.valid.tokens.txt").read_text("utf-8").split("\n")
-    found["wikitext"] = [line.strip() for line in wiki if len(line.strip()) > 200]
-    each = -(-count // len(found))
+    texts_of["wikitext"] = [line.strip() for line in wiki if len(line.strip()) > 200]
+    each = -(-count // len(texts_of))
     texts = [
         OrdinaryText(name, lines[k * len(lines) // each])
-        for name, lines in found.items()
+        for name, lines in texts_of.items()
         for k in range(min(each, len(lines)))
     ]
     return texts[:count]
@@ -181,15 +181,15 @@ def continue_text(
     """The prompt, cut to ``most`` tokens, continued by all three."""
     model = models.parties
     prompt = _cut(model, text.text, most)
-    exact = [t.ids[0] for t in models.plain.generate(prompt, tokens)]
+    exact = [t.ids[0] for t in models.plain.stream(prompt, tokens)]
     report = None
     try:
-        list(models.simulator.generate(prompt, tokens))
+        list(models.simulator.stream(prompt, tokens))
     except CapacityError as overflow:
         report = str(overflow).split(":", maxsplit=1)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # counted here
-        got = list(model.generate(prompt, tokens))
+        got = list(model.stream(prompt, tokens))
     ids = [token.ids[0] for token in got]
     pairs = enumerate(zip(ids, exact, strict=False), 1)
     parted = next((k for k, (a, b) in pairs if a != b), None)

@@ -70,16 +70,19 @@ def truth(rows: Sequence[Measured]) -> Table:
 def continuations(rows: Sequence[Continued]) -> Table:
     """Prompts that go on as in float, and what was said of those that do not."""
     other = [row for row in rows if not row.same]
-    lines = [
-        ["prompts", len(rows)],
-        ["all tokens as float", len(rows) - len(other)],
-        ["left a range in the simulator", sum(bool(r.report) for r in rows)],
-        ["marked by the answer itself", sum(r.doubts > 0 for r in rows)],
-        ["left a range and were not marked",
-         sum(bool(r.report) and not r.doubts for r in rows)],
-    ]  # fmt: skip
+    counts = {
+        "prompts": len(rows),
+        "all tokens as float": len(rows) - len(other),
+        "left a range in the simulator": sum(bool(r.report) for r in rows),
+        "marked by the answer itself": sum(r.doubts > 0 for r in rows),
+        "left a range and were not marked": sum(
+            bool(r.report) and not r.doubts for r in rows
+        ),
+    }
     title = "Greedy continuations"
-    return Table(title, ["what"], ["prompts"], [[w, str(n)] for w, n in lines])
+    return Table(
+        title, ["what"], ["prompts"], [[what, str(n)] for what, n in counts.items()]
+    )
 
 
 def write_rows(path: Path, head: dict[str, Any], rows: Sequence[Any]) -> None:

@@ -2,9 +2,10 @@
 # Makes lan.json, wan.json and the report here: about two hours on two cores, as root (for
 # the networks). Rows are added one by one, so what is cut off can be gone on with.
 set -euo pipefail
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/../.."
 
-row() { ditto bench inference --json "$1.json" --network "$1" "${@:2}"; }
+here=docs/results
+row() { python -m benchmarks.inference --json "$here/$1.json" --network "$1" "${@:2}"; }
 
 # The pairs, each in one run.
 row lan --models bert-base --profiles puma,ditto --repeat 2
@@ -35,4 +36,4 @@ for batch in 2 4; do
 done
 row lan --models bert-base --profiles puma --batch 8 --depth 2
 
-ditto bench report lan.json wan.json --out report
+python -m benchmarks.report $here/lan.json $here/wan.json --out $here/report

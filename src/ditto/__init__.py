@@ -5,57 +5,99 @@
 three parties on this machine, ``ditto.simulate`` runs it on plain integers.
 """
 
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ditto.compiler import (
+    from ditto.analysis import (
         LAN,
-        PROFILES,
         WAN,
+        Estimate,
         Network,
-        Plan,
-        Profile,
-        Simulator,
-        compile,  # noqa: A004
-        run_local,
-        simulate,
+        draw,
+        estimate,
+        explain,
+        tune_rounds,
     )
-    from ditto.errors import AnswerWarning
-    from ditto.inference import Pretrained, from_pretrained
+    from ditto.api import Pretrained, from_pretrained
+    from ditto.api.local import Run, run_local
+    from ditto.compiler import (
+        PROFILES,
+        Profile,
+        compile,  # noqa: A004
+    )
+    from ditto.errors import AnswerWarning, TextCutWarning
+    from ditto.plan import Plan
+    from ditto.simulation import Headroom, Simulated, Simulator, as_function, simulate
+    from ditto.steps import load_plan
 
-__version__ = version("ditto-mpc")
+__version__: str
 
 __all__ = [
     "LAN",
     "PROFILES",
     "WAN",
     "AnswerWarning",
+    "Estimate",
+    "Headroom",
     "Network",
     "Plan",
     "Pretrained",
     "Profile",
+    "Run",
+    "Simulated",
     "Simulator",
+    "TextCutWarning",
     "__version__",
+    "as_function",
     "compile",
+    "draw",
+    "estimate",
+    "explain",
     "from_pretrained",
+    "load_plan",
     "run_local",
     "simulate",
+    "tune_rounds",
 ]
 
+_HOMES = {
+    "ditto.analysis": (
+        "LAN",
+        "WAN",
+        "Estimate",
+        "Network",
+        "draw",
+        "estimate",
+        "explain",
+        "tune_rounds",
+    ),
+    "ditto.compiler": ("PROFILES", "Profile", "compile"),
+    "ditto.api.local": ("Run", "run_local"),
+    "ditto.errors": ("AnswerWarning", "TextCutWarning"),
+    "ditto.api": ("Pretrained", "from_pretrained"),
+    "ditto.plan": ("Plan",),
+    "ditto.simulation": (
+        "Headroom",
+        "Simulated",
+        "Simulator",
+        "as_function",
+        "simulate",
+    ),
+    "ditto.steps": ("load_plan",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-def __getattr__(name: str) -> Any:
-    """Load the compiler or the models, and JAX with them, when first used."""
-    if name == "AnswerWarning":
-        from ditto.errors import AnswerWarning
 
-        return AnswerWarning
-    if name in ("Pretrained", "from_pretrained"):
-        import ditto.inference
+def __dir__() -> list[str]:
+    """What there is to use, for completion."""
+    return sorted(__all__)
 
-        return getattr(ditto.inference, name)
-    if name in __all__:
-        import ditto.compiler
 
-        return getattr(ditto.compiler, name)
-    raise AttributeError(f"module 'ditto' has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    """Load what is asked for, and JAX with it, when first used."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("ditto-mpc")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ditto' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

@@ -2,8 +2,9 @@
 
 Every error has two texts. The message (``str(error)``) is for the person who runs
 this process: it names the value got, the limit and the way out, and may name tensors
-and local paths. The ``public`` text is a constant of the class: the only text that may
-cross the wire to a peer or a client, so it can carry no secret and no share.
+and local paths. ``public_message`` is the only text that may cross the wire to a peer
+or a client. It is ``public``, a constant of the class, so it can carry no secret and no
+share; classes whose texts are made of what is public give them out whole, and say so.
 """
 
 from typing import ClassVar
@@ -18,6 +19,10 @@ class DittoError(Exception):
     def public_message(self) -> str:
         """The text that may leave this process."""
         return f"{self.code}: {self.public}"
+
+    def public_details(self) -> dict[str, str]:
+        """Attributes of the error that may leave this process with the text."""
+        return {}
 
 
 class FixedPointRangeError(DittoError):
@@ -55,6 +60,32 @@ class MessageError(DittoError):
     public = "A message did not have the form the protocol expects."
 
 
+class RequestError(MessageError):
+    """A party refuses a request.
+
+    It is raised before the party has computed anything, with a text of names, digests
+    and numbers that the request or the plan shows to whoever asks. So the text may
+    leave the party as it is.
+    """
+
+    code = "request"
+    public = "A compute party refused the request."
+
+    def public_message(self) -> str:
+        """See DittoError."""
+        return str(self)
+
+
+class DisagreementError(DittoError):
+    """The parties were not given the same for a run."""
+
+    code = "disagreement"
+    public = (
+        "The compute parties do not hold the same plan, model, turn, inputs, weights "
+        "or state; the run has ended without an answer."
+    )
+
+
 class PeerError(DittoError):
     """A peer is gone or does not answer. ``peer`` is its configured name."""
 
@@ -64,6 +95,14 @@ class PeerError(DittoError):
     def __init__(self, message: str, *, peer: str) -> None:
         super().__init__(message)
         self.peer = peer
+
+    def public_message(self) -> str:
+        """Names of parties and seconds of waiting are known to all: the whole text."""
+        return str(self)
+
+    def public_details(self) -> dict[str, str]:
+        """See DittoError."""
+        return {"peer": self.peer}
 
 
 class PeerLostError(PeerError):
@@ -86,7 +125,7 @@ class PeerIdentityError(PeerError):
 
 
 class UnsupportedOperationError(DittoError):
-    """SPU cannot compile or run an operation. Names the operation and its scope."""
+    """SPU cannot compile an operation. Names the operation and its scope."""
 
     code = "unsupported"
     public = "The model uses an operation that the engine does not support."
@@ -95,6 +134,14 @@ class UnsupportedOperationError(DittoError):
         super().__init__(message)
         self.operation = operation
         self.scope = scope
+
+    def public_message(self) -> str:
+        """Compiling sees the plan and nothing secret: the whole text."""
+        return str(self)
+
+    def public_details(self) -> dict[str, str]:
+        """The plan names both."""
+        return {"operation": self.operation, "scope": self.scope}
 
 
 class EngineError(DittoError):
@@ -108,12 +155,33 @@ class EngineError(DittoError):
         self.operation = operation
         self.scope = scope
 
+    def public_details(self) -> dict[str, str]:
+        """The plan names both."""
+        return {"operation": self.operation, "scope": self.scope}
+
+
+class WarmProcessError(DittoError):
+    """The process that kept three local parties warm is gone."""
+
+    code = "warm-process"
+    public = "The process that kept the three parties is gone."
+
 
 class SetupError(DittoError):
     """A configuration or installation problem, with the way out in the message."""
 
     code = "setup"
     public = "A compute party is not set up correctly."
+
+
+class ScriptSetupError(SetupError):
+    """A script that starts parties is run as a program by the parties as well."""
+
+    public = (
+        "The process of a party imported a script to find the function that it is to "
+        "call, and the script began to run there as a program. Put the part of it that "
+        'starts parties under `if __name__ == "__main__":`.'
+    )
 
 
 class PlanError(DittoError):
@@ -130,8 +198,27 @@ class CapacityError(DittoError):
     public = "A value lies outside the range the model was prepared for."
 
 
+class OutOfRangeError(DittoError):
+    """The parties noted a value that left its range: the answer may be wrong."""
+
+    code = "out-of-range"
+    public = "The answer was refused: a value left the range the model is prepared for."
+
+
 class AnswerWarning(UserWarning):
     """An answer that is not to be trusted: it is not what the float model says."""
+
+
+class TextCutWarning(UserWarning):
+    """A text that is longer than the model takes: its end was left out."""
+
+
+class WarmWarning(UserWarning):
+    """A warm process was there and is gone: parties are started instead."""
+
+
+class CacheWarning(UserWarning):
+    """What could be kept on disk is not: it will be made again."""
 
 
 class CheckpointError(DittoError):

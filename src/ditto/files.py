@@ -1,9 +1,19 @@
-"""Files from outside: read whole, up to a limit."""
+"""Files from outside: read whole, up to a limit; what JSON in them is; and the folder
+of what can be made again."""
 
-from collections.abc import Callable
+import errno
+import os
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ditto.errors import DittoError
+
+JsonValue = Any
+"""Anything that JSON can hold; whoever reads it checks what it is."""
+Json = dict[str, JsonValue]
+"""A JSON object."""
 
 
 def read_limited(
@@ -18,3 +28,38 @@ def read_limited(
     if len(content) > limit:
         raise raising(f"{path} is larger than {too_large}.")
     return content
+
+
+CACHE = "DITTO_CACHE"
+"""The environment variable that names the folder of what can be made again."""
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where Ditto keeps what it can make again."""
+    chosen = environment.get(CACHE)
+    if chosen:
+        return Path(chosen)
+    shared = environment.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "ditto"
+
+
+def warm_socket(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the process that keeps parties warm is reached, if there is one."""
+    runtime = environment.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "ditto" if runtime else cache_folder(environment) / "run"
+    return folder / "warm.sock"
+
+
+def private_folder(folder: Path) -> Path:
+    """A folder of this user's alone, made if it is not there.
+
+    Raises OSError if it cannot be made, or if others could have put something there.
+    """
+    for each in (*reversed(folder.parents), folder):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)
+    status = folder.stat()
+    others = stat.S_IWGRP | stat.S_IWOTH
+    if status.st_uid != os.geteuid() or status.st_mode & others:
+        raise PermissionError(errno.EPERM, "others may write to it")
+    return folder

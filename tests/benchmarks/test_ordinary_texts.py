@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ordinary_texts.measure import LEAST_COSINE, Measured, agreement
-from ditto.cli.show import DOUBTFUL
+from ditto.cli.exit_codes import ExitCode
 from tests.cli.test_cli import ditto
 
 ROOT = Path(__file__).parents[2]
@@ -61,8 +61,8 @@ def test_a_wrong_answer_ends_with_its_own_code(tmp_path: Path) -> None:
     done = ditto(
         "run", str(MINILM), "--text", "thanks", "--gelu", "quad", "--json", str(out)
     )
-    assert done.returncode == DOUBTFUL, done.stdout + done.stderr
+    assert done.returncode == ExitCode.DOUBTFUL, done.stdout + done.stderr
     assert "not to be trusted: the answer to text 1: it is" in done.stdout
-    (answer,) = json.loads(out.read_text())
+    (answer,) = json.loads(out.read_text())["answers"]
     assert answer["difference"] > 0.05
     assert "off the float model's answer" in answer["doubt"]

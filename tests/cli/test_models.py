@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.report.results import read_results
+from ditto.analysis.memory import PROCESS
+from ditto.cli.exit_codes import ExitCode
 from tests.cli.test_cli import ditto
 from tests.folders import TEXTS, bert_folder, gpt2_folder
 
@@ -19,15 +22,32 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_run(tmp_path: Path, texts: Path) -> None:
     model = bert_folder(tmp_path / "bert")
     out = tmp_path / "answers.json"
+    long = "the [/red] cat [sat]" + 20 * " the cat"
     done = ditto(
-        "run", str(model), "--text", TEXTS[0], "--text", "the [/red] cat [sat]",
+        "run", str(model), "--text", TEXTS[0], "--text", long,
         "--calibration", str(texts), "--length", "16", "--json", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     words = ("private answer", "[/red] cat [sat]", "encoder.layer.1", "kB of keys")
     for word in words:
         assert word in done.stdout
-    answers = json.loads(out.read_text())
+    document = json.loads(out.read_text())
+    assert (document["model"], document["profile"]) == ("bert", "ditto")
+    assert document["bytes"] == sum(run["bytes"] for run in document["runs"]) > 0
+    assert len({run["plan"] for run in document["runs"]}) == 1
+    answers = document["answers"]
+    assert [a["bucket"] for a in answers] == [16, 16]
+    assert [a["in_range"] for a in answers] == [True, True]
+    assert "cut: text 2 is too long: 16 of its" in done.stdout
+    assert long not in done.stdout
+    assert [a["text"] for a in answers] == [TEXTS[0], long]
+    assert all(a["probabilities"][a["label"]] >= 0.5 for a in answers)
+    label, score = next(iter(answers[0]["probabilities"].items()))
+    assert f"{label} {score:.1%}" in done.stdout
+    refused = ditto("run", str(model), "--text", long, "--length", "16",
+                    "--too-long", "refuse")  # fmt: skip
+    assert refused.returncode == ExitCode.SETUP
+    assert "more than the 16 that are taken" in refused.stderr
     assert [a["label"] in ("good", "bad") for a in answers] == [True, True]
     assert [a["doubt"] for a in answers] == [None, None]
     assert max(a["difference"] for a in answers) < 0.02
@@ -45,6 +65,18 @@ def test_generate(tmp_path: Path, texts: Path) -> None:
     assert "decoder.layer.1" in done.stdout
 
 
+def test_private_texts_and_answers_go_through_pipes(
+    tmp_path: Path, texts: Path
+) -> None:
+    model = bert_folder(tmp_path / "bert")
+    options = ("--calibration", str(texts), "--length", "16", "--json", "-")
+    done = ditto("run", str(model), *options, "--no-float", given=TEXTS[0])
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [a["text"] for a in document["answers"]] == [TEXTS[0]]
+    assert document["answers"][0]["difference"] is None  # nothing was compared
+
+
 def test_eval_and_verify(tmp_path: Path, texts: Path) -> None:
     model = bert_folder(tmp_path / "bert")
     data = tmp_path / "dev.tsv"
@@ -59,55 +91,57 @@ def test_eval_and_verify(tmp_path: Path, texts: Path) -> None:
     done = ditto(
         "verify", str(model), "--calibration", str(texts), "--length", "16",
         "--limit", "12", "--layers", "2", "--plot", str(tmp_path / "verified.svg"),
+        "--ranges", str(tmp_path / "ranges.json"), "--json", str(tmp_path / "v.json"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
+    assert "certain" in done.stdout
+    verdict = json.loads((tmp_path / "v.json").read_text())
+    assert (verdict["verdict"], verdict["simulated_texts"]) == ("safe", 12)
+    assert verdict["left_a_range"] == 0
+    assert verdict["parts"][0]["part"] == "embeddings"
+    ranges = json.loads((tmp_path / "ranges.json").read_text())
+    assert {r["held"] for r in ranges} <= {"proven", "caught", "sampled"}
+    assert any(r["scope"].startswith("encoder.layer.1") for r in ranges)
     assert "0 of 12 texts left a range in the simulator" in done.stdout
     assert "safe" in done.stdout
     assert (tmp_path / "verified.svg").read_text().startswith("<?xml")
 
 
-def test_bench_inference_of_a_folder_on_a_network(tmp_path: Path) -> None:
-    model = gpt2_folder(tmp_path / "gpt2")
-    out = tmp_path / "out.json"
+def test_bench(tmp_path: Path, texts: Path) -> None:
+    model = bert_folder(tmp_path / "bert")
+    out = tmp_path / "cost.json"
     done = ditto(
-        "bench", "inference", "--models", str(model), "--profiles", "ditto",
-        "--seq", "8", "--network", "2ms,1gbit", "--json", str(out),
+        "bench", str(model), "--length", "16", "--batch", "2", "--repeat", "2",
+        "--calibration", str(texts), "--json", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(out.read_text())["rows"]
-    assert found["seq"] == 8
-    assert found["network"]["backend"] in ("netem", "tun", "loopback")
-    assert found["network"]["rtt"] > 0
-    assert found["bytes"] == found["first_token"]["bytes"] > 0
-    assert found["next_token"]["rounds"] > 0
-    assert found["peak_rss_mb"] > 0
+    for word in ("bert, profile ditto", "16 tokens x 2", "client MB"):
+        assert word in done.stdout
+    (row,) = json.loads(out.read_text())["rows"]
+    assert (row["seq"], row["batch"], len(row["runs"])) == (16, 2, 2)
+    assert sum(part["bytes"] for part in row["parts"]) == row["bytes"] > 0
+    assert row["upload_bytes"] > 0
+    assert row["mean_abs_error"] < 0.02
+    assert len(read_results(out).rows) == 1  # benchmarks.report reads it too
+    # a model so small weighs nothing beside the process
+    assert 0.7 < row["peak_rss_mb"] / (PROCESS / 1e6) < 1.3
 
 
-def test_bench_inference_at_reduced_depth_and_its_report(tmp_path: Path) -> None:
-    """The missing layers are added, and the row is marked."""
-    out = tmp_path / "out.json"
-    common = ["bench", "inference", "--models", "bert-tiny", "--seq", "8"]
-    for more in (["--profiles", "ditto,puma"], ["--profiles", "ditto", "--depth", "2"]):
-        done = ditto(*common, *more, "--json", str(out))
-        assert done.returncode == 0, done.stderr
-    whole, puma, part = json.loads(out.read_text())["rows"]
-    assert (part["layers"], part["measured_layers"]) == (3, 2)
-    assert part["rounds"] == whole["rounds"]
-    assert abs(part["bytes"] - whole["bytes"]) < 0.01 * whole["bytes"]  # types differ
-    assert puma["bytes"] > whole["bytes"]
-    assert set(whole["spent"]) == {"compute", "waiting", "copies", "python"}
-    assert sum(p["bytes"] for p in whole["parts"]) == whole["bytes"]
-    done = ditto("bench", "report", str(out), "--out", str(tmp_path / "report"))
+def test_bench_of_a_decoder(tmp_path: Path, texts: Path) -> None:
+    model = gpt2_folder(tmp_path / "gpt2")
+    done = ditto(
+        "bench", str(model), "--length", "8", "--repeat", "1", "--profile", "puma",
+        "--calibration", str(texts),
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert "†" in text
-    assert (tmp_path / "report" / "scatter.png").exists()
+    for word in ("gpt2, profile puma", "first token after 8", "each further token"):
+        assert word in done.stdout
 
 
 def test_a_model_outside_the_set_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     (tmp_path / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
     done = ditto("run", str(tmp_path), "--text", "the")
-    assert done.returncode == 1
+    assert done.returncode == ExitCode.SETUP
     assert "'llama' are not supported" in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import ByteLevelBPETokenizer
 
-from ditto.client import BUCKETS, Encoded, Tokenizer, bucket_of, pad_batch, tokens
+from ditto.client import BUCKETS, Encoded, Tokenizer, bucket_of, pad_batch
 from ditto.errors import CheckpointError, SetupError
+from ditto.models import json_file
 
 WORDS = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox",
@@ -290,7 +291,7 @@ def test_files_are_read_with_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     word_pieces(tmp_path)
-    monkeypatch.setattr(tokens, "MAX_JSON", 100)
+    monkeypatch.setattr(json_file, "MAX_JSON", 100)
     refused(tmp_path, r"vocab\.txt is larger than 100 bytes")
 
 

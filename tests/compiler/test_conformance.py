@@ -3,19 +3,24 @@
 Run in three parties; the simulator and the predicted costs are held to the same run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from statistics import median
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from ditto.compiler import Plan, Run, compile, run_local, simulate
-from ditto.compiler.cost import predict
-from ditto.engine import ThreadTrio
-from tests.compiler.cases import COMPOSITES, PRIMITIVES, Case
+from ditto.analysis import predict
+from ditto.api.local import Run, run_local
+from ditto.compiler import compile
+from ditto.plan import Plan
+from ditto.runtime import ThreadTrio
+from ditto.simulation import simulate
+from tests.compiler.cases import COMPOSITES, PRIMITIVES
 
-CASES = PRIMITIVES + COMPOSITES
+CASES = {case.name: case for case in PRIMITIVES + COMPOSITES}
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +38,22 @@ def distance(a: Any, b: Any) -> float:
     return max(float(np.abs(x - y).max()) for x, y in pairs)
 
 
-def compiled(case: Case, profile: str) -> Plan:
+@cache
+def compiled(name: str, profile: str) -> Plan:
+    case = CASES[name]
     return compile(
         case.function,
         case.arguments,
         profile=profile,
         calibration=[case.arguments],
-        public=case.public,
+        public_argnums=case.public,
     )
 
 
 @pytest.mark.parametrize("profile", ["spu", "ditto"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_conformance(case: Case, profile: str, trio: ThreadTrio) -> None:
-    plan = compiled(case, profile)
+@pytest.mark.parametrize("name", CASES)
+def test_conformance(name: str, profile: str, trio: ThreadTrio) -> None:
+    case, plan = CASES[name], compiled(name, profile)
     run = run_local(plan, case.arguments, trio=trio)
     expected = case.function(*case.arguments)
     for got, due in zip(
@@ -58,11 +65,15 @@ def test_conformance(case: Case, profile: str, trio: ThreadTrio) -> None:
     assert distance(run.result, expected) <= case.allowed(profile)
     simulated = simulate(plan, case.arguments)
     assert distance(simulated.result, expected) <= case.allowed(profile)
-    assert_costs(plan, run)
+    assert_costs(plan, run, lambda: run_local(plan, case.arguments, trio=trio))
 
 
-def assert_costs(plan: Plan, run: Run) -> None:
-    """Native steps exactly; what the cost table of SPU knows, within 5 %."""
+def assert_costs(plan: Plan, run: Run, again: Callable[[], Run]) -> None:
+    """Native steps exactly; what the cost table of SPU knows, within 5 %.
+
+    SPU overlaps some messages, or not: its rounds are those of the middle of nine runs
+    where the first is not close.
+    """
     predicted = predict(plan)
     for step, cost in zip(run.steps, predicted, strict=True):
         if cost.native:
@@ -70,8 +81,8 @@ def assert_costs(plan: Plan, run: Run) -> None:
     if any(cost.unknown for cost in predicted):
         return  # told by explain: an operation without a row in the table
     assert run.bytes == pytest.approx(sum(c.bytes for c in predicted), rel=0.05)
-    slack = max(3, 0.05 * run.rounds)  # SPU overlaps some messages, or not
-    assert abs(run.rounds - sum(c.rounds for c in predicted)) <= slack
+    due = pytest.approx(sum(c.rounds for c in predicted), rel=0.05, abs=3)
+    assert run.rounds == due or median(again().rounds for _ in range(9)) == due
 
 
 def test_there_are_enough_primitives() -> None:
@@ -83,9 +94,9 @@ def test_few_operations_have_no_price() -> None:
     """What the cost table lacks is listed, so that it does not grow unseen."""
     unknown = {
         key
-        for case in CASES
+        for name in CASES
         for profile in ("spu", "ditto")
-        for cost in predict(compiled(case, profile))
+        for cost in predict(compiled(name, profile))
         for key in cost.unknown
     }
     assert unknown <= UNPRICED, unknown

@@ -123,7 +123,9 @@ def test_masked_scores_that_serve_something_else_are_not_changed() -> None:
         return z, jax.nn.softmax(z, -1)
 
     mask = np.tri(4, 6, dtype=bool)
-    plan = ditto.compile(function, (X, mask), calibration=[(X, mask)], public=(1,))
+    plan = ditto.compile(
+        function, (X, mask), calibration=[(X, mask)], public_argnums=(1,)
+    )
     scores, _ = ditto.run_local(plan, (X, mask)).result
     assert np.abs(scores - np.where(mask, X, -2000)).max() < 0.01
 
@@ -136,8 +138,8 @@ def test_masked_scores_that_serve_something_else_are_not_changed() -> None:
         ({"calibration": [(X[:2],)]}, "shapes"),
         ({"calibration": []}, "at least one sample"),
         ({"bounds": [-1]}, "not negative"),
-        ({"calibration": [(X,)], "public": (-1,)}, "arguments 0 to 0"),
-        ({"calibration": [(X,)], "weights": (7,)}, "arguments 0 to 0"),
+        ({"calibration": [(X,)], "public_argnums": (-1,)}, "arguments 0 to 0"),
+        ({"calibration": [(X,)], "weight_argnums": (7,)}, "arguments 0 to 0"),
     ],
 )
 def test_wrong_options_are_told(options: dict[str, Any], reason: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ditto.engine import ProcessTrio, ThreadTrio, Trio
+from ditto.runtime import ProcessTrio, ThreadTrio, Trio
 
 CHANNELS = {
     "memory": ThreadTrio,

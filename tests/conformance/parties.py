@@ -1,17 +1,17 @@
 """What each party does in the conformance suite; runs in the party's own process."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ditto.bench.programs import ROWS, row_operands
-from ditto.engine import Session, from_arrays
-from ditto.engine.frames import Arrays, Json
 from ditto.errors import MaskReuseError
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols import and_bits, reveal, reveal_to_client, share
-from ditto.protocols.forms import Owned
-from ditto.protocols.party import Exchange, Inbox, Party, Role, Steps
+from ditto.protocols.party import Exchange, Inbox, Party, Role
+from ditto.protocols.registry import ROWS, Owned
+from ditto.runtime import Session, from_arrays
+from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Masks, Rank, SharedBits, SharedIndices
 
 
@@ -60,8 +60,8 @@ def run_reveal_to_client(
 ) -> tuple[Json, Arrays]:
     (x,) = from_arrays(arrays, (FxpType(parameters["bits"], 0),))
     meter = Meter(session.party)
-    summand = reveal_to_client(session.party, x)
-    return meter.read(), {"summand": summand}
+    revealed = reveal_to_client(session.party, x)
+    return meter.read(), revealed.to_arrays("x")
 
 
 def run_and(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
@@ -70,6 +70,11 @@ def run_and(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, A
     meter = Meter(session.party)
     z = and_bits(session.party, x, y)
     return meter.read(), {"first": z.first, "second": z.second}
+
+
+def run_row(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
+    """A row once, on its part of ``row.deal``: its traffic and its result."""
+    return ROWS[parameters["key"]].measure(session.party, arrays)
 
 
 class Recorder(Party):
@@ -88,15 +93,13 @@ class Recorder(Party):
             _Noted(role.next, "next", self.view),
             _Noted(role.previous, "previous", self.view),
             _Noted(role.own, "own", self.view),
+            role.note,
         )
 
     def _exchange(
-        self,
-        exchanges: dict[int, Exchange],
-        running: dict[int, tuple[Steps[Any], int]],
-        tag: int,
+        self, exchanges: dict[int, Exchange], rotations: Sequence[int], tag: int
     ) -> dict[int, Inbox | None]:
-        inboxes = super()._exchange(exchanges, running, tag)
+        inboxes = super()._exchange(exchanges, rotations, tag)
         for i, inbox in inboxes.items():
             for source, fields in (inbox or {}).items():
                 widths = [e.width for e in exchanges[i].receive[source]]
@@ -127,8 +130,8 @@ def record_view(
     """One run; returns every number this party saw, and which roles it played."""
     row = ROWS[parameters["key"]]
     recorder = Recorder(session.party)
-    given = row_operands(row, arrays)
-    for i, operand in enumerate(given):
+    operands = row.take(arrays)
+    for i, operand in enumerate(operands):
         if isinstance(operand, Owned):
             continue
         if isinstance(operand, SharedIndices):
@@ -141,7 +144,7 @@ def record_view(
         for side in ("first", "second"):
             values = getattr(operand, side).reshape(-1)
             recorder.view.append((f"{side} share of operand {i}", width, values))
-    row.run(recorder, *given)
+    row.run(recorder, *operands)
     names = [(name, width) for name, width, _ in recorder.view]
     values = {str(i): np.asarray(v) for i, (*_, v) in enumerate(recorder.view)}
     return {"roles": recorder.roles, "view": names}, values
@@ -152,11 +155,11 @@ def replay_a_step(
 ) -> tuple[Json, Arrays]:
     """Run a row, turn the step counter back, and try to run it again."""
     row, party = ROWS[parameters["key"]], session.party
-    given = row_operands(row, arrays)
-    row.run(party, *given)
+    operands = row.take(arrays)
+    row.run(party, *operands)
     party._step -= 1
     try:
-        row.run(party, *given)
+        row.run(party, *operands)
     except MaskReuseError as refused:
         party._step += 1
         return {"refused": str(refused)}, {}

@@ -1,24 +1,28 @@
 """The protocols with another form at one end: share, reveal, the client, bits."""
 
+from collections import Counter
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ditto.engine import Trio, as_arrays
 from ditto.fixedpoint import FxpType, Ring
 from ditto.protocols import (
     and_bits_cost,
-    open_at_client,
     reveal_cost,
     reveal_to_client_cost,
     share_cost,
 )
+from ditto.runtime import Trio, as_arrays
 from ditto.sharing import (
     Rank,
+    Revealed,
     Shared,
     SharedBits,
+    add_summands,
     combine,
     combine_bits,
     deal,
@@ -95,15 +99,49 @@ def test_reveal_to_client(trio: Trio, bits: int, data: st.DataObject) -> None:
     replies = trio.call(
         run_reveal_to_client, {"bits": bits}, [as_arrays([s]) for s in dealt]
     )
-    summands = [out["summand"] for _, out in replies]
-    assert np.array_equal(open_at_client(summands, kind), secret)
+    revealed = [Revealed.from_arrays(out, "x") for _, out in replies]
+    summands = [part.summand for part in revealed]
+    assert np.array_equal(add_summands(revealed, kind), secret)
     assert measured(replies) == (0, 0)  # nothing between the parties
-    on_the_wire = 8 * sum(pack(summand, bits).size for summand in summands)
-    assert on_the_wire == reveal_to_client_cost(secret.size, kind).bits
+    on_the_wire = sum(
+        pack(part.summand, bits).size + part.hash_of_next.size for part in revealed
+    )
+    assert 8 * on_the_wire == reveal_to_client_cost(secret.size, kind).bits
     if secret.size > 4 and bits == 64:  # the client must not see the shares themselves
         assert not any(
             np.array_equal(a, d.first) for a, d in zip(summands, dealt, strict=True)
         )
+
+
+def test_shares_themselves_would_tell_the_client_more_than_answers() -> None:
+    """Why they are masked: x is recast three times, each time with other roles.
+
+    Given the three answers, the shares x_j >> t that make them up have another
+    distribution for one x than for another.
+    """
+    bits, cut, answers = 5, 2, (2, 2, 2)
+    size, bias = 1 << bits, 1 << (bits - 2)
+
+    def recast(a: int, s: int) -> int:
+        carry = (1 - (s >> (bits - 1))) * (1 - (a >> (bits - 1))) - 1
+        shifted = (a >> cut) + (s >> cut) + (carry << (bits - cut))
+        return (shifted - (bias >> cut) + 1) % size
+
+    def seen(x: int) -> dict[tuple[int, ...], float]:
+        views: Counter[tuple[int, ...]] = Counter()
+        for x0, x1 in product(range(size), repeat=2):
+            shares = (x0, x1, (x - x0 - x1) % size)
+            a = [(share + bias) % size for share in shares]
+            got = [recast(a[j], (x - shares[j]) % size) for j in range(3)]
+            if tuple(got) == answers:
+                views[tuple(each >> cut for each in a)] += 1
+        return {view: n / views.total() for view, n in views.items()}
+
+    one, other = seen(6), seen(7)
+    distance = sum(
+        abs(one.get(view, 0.0) - other.get(view, 0.0)) for view in {*one, *other}
+    )
+    assert distance / 2 > 0.2
 
 
 @SETTINGS

@@ -3,10 +3,12 @@
 A protocol works element by element, so one run on a tensor that holds every
 combination of input shares and masks gives the exact joint distribution of what each
 party sees. It must be the same for every secret, whether in the legal range or not.
+Where an element needs several masks of one name, as in a dot product, all of them are
+enumerated, and so is a view of several numbers.
 """
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -22,73 +24,48 @@ from ditto.protocols import (
     upcast_paper,
 )
 from ditto.protocols import party as party_module
-from ditto.protocols.party import Exchange, Expected, Field, Inbox, Role, Steps
-from ditto.sharing import RANKS, Rank, Shared, Stream
+from ditto.protocols.blocks import (
+    Group,
+    replicate,
+    replicate_two_party,
+    split_of_p1,
+    together,
+    two_party_product,
+    two_party_summand,
+    two_to_three,
+)
+from ditto.protocols.party import Exchange, Expected, Field, Pair, Role, Steps
+from ditto.runtime.trio import raise_first, run_together
+from ditto.sharing import RANKS, Rank, Shared
 
-Draws = dict[tuple[str, str], Words]
-"""(whose mask, purpose) -> values."""
+from .scripted import Name, ScriptedParty, knows
 
-
-class Table:
-    """Masks that are looked up; notes what it was asked for."""
-
-    def __init__(self, whose: str, draws: Draws, asked: dict) -> None:
-        self._whose, self._draws, self._asked = whose, draws, asked
-
-    def draw(self, purpose: str, count: int, ring: Ring) -> Words:
-        self._asked[self._whose, purpose] = ring.bits
-        values = self._draws.get((self._whose, purpose))
-        return np.zeros(count, ring.dtype) if values is None else values
-
-
-class TablePlayer(Party):
-    """A party that draws from a table and writes its view down."""
-
-    def __init__(self, channel, draws: Draws, asked: dict) -> None:
-        super().__init__(
-            channel, with_next=Stream.private(), with_previous=Stream.private()
-        )
-        self._draws, self._asked = draws, asked
-        self.view: list[Words] = []
-
-    def _role(self, rotation: int) -> Role:
-        super()._role(rotation)
-        ends = (self.rank, self.rank.previous)
-        pairs = [f"P{end:d}-P{end.next:d}" for end in ends]
-        mine = [*pairs, f"P{self.rank:d}"]
-        self.view += [v for (whose, _), v in sorted_items(self._draws) if whose in mine]
-        tables = [Table(whose, self._draws, self._asked) for whose in mine]
-        return Role(self.rank.rotated(-rotation), *tables)
-
-    def _exchange(
-        self, exchanges: dict[int, Exchange], running: dict[int, tuple[Steps, int]], tag
-    ) -> dict[int, Inbox | None]:
-        inboxes = super()._exchange(exchanges, running, tag)
-        for inbox in inboxes.values():
-            for _, fields in sorted_items(inbox or {}):
-                self.view += fields
-        return inboxes
-
-
-def sorted_items(table: dict) -> list:
-    return sorted(table.items(), key=lambda item: item[0])
+Draws = dict[Name, Words]
 
 
 def play(run: Callable, operands: list[list[Shared]], draws: Draws):
-    """Three threads; their views and what masks they asked for."""
-    asked: dict[tuple[str, str], int] = {}
-    channels = memory_channels(timeout=20)
-    players = [TablePlayer(channel, draws, asked) for channel in channels]
+    """What three parties see, and what masks they asked for."""
+    asked: dict[Name, tuple[int, int]] = {}
+
+    def source(name: Name, count: int, ring: Ring) -> Words:
+        asked[name] = (ring.bits, count)
+        values = draws.get(name)
+        return np.zeros(count, ring.dtype) if values is None else values
+
+    players = [
+        ScriptedParty(channel, source) for channel in memory_channels(timeout=20)
+    ]
 
     def work(rank: Rank) -> None:
         run(players[rank], *(held[rank] for held in operands))
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in RANKS]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [player.view for player in players], asked
+    raise_first(run_together([partial(work, rank) for rank in RANKS]))
+    views = [
+        [values for name, values in sorted(draws.items()) if knows(rank, name)]
+        + [values for _, values in players[rank].received]
+        for rank in RANKS
+    ]
+    return views, asked
 
 
 def share_grid(secret: int, x0: Words, x1: Words, kind: FxpType) -> list[Shared]:
@@ -104,24 +81,28 @@ def distributions(run: Callable, kinds: list[FxpType], secrets: list[int]) -> li
     ]
     _, asked = play(run, ones, {})
     sizes = [2**k.bits for k in kinds for _ in range(2)] + [
-        2**b for b in asked.values()
+        2**bits for bits, count in asked.values() for _ in range(count)
     ]
     assert prod(sizes) <= 1 << 19, "too many combinations to enumerate"
     grid = np.indices(sizes, np.uint64).reshape(len(sizes), -1)
-    given, masks = grid[: 2 * len(kinds)], grid[2 * len(kinds) :]
+    given, masks = grid[: 2 * len(kinds)], iter(grid[2 * len(kinds) :])
     operands = [
         share_grid(secret, given[2 * i], given[2 * i + 1], kind)
         for i, (secret, kind) in enumerate(zip(secrets, kinds, strict=True))
     ]
     draws = {
-        name: Ring(bits).reduce(values)
-        for (name, bits), values in zip(asked.items(), masks, strict=True)
+        name: Ring(bits).reduce(
+            np.stack([next(masks) for _ in range(count)], axis=1).reshape(-1)
+        )
+        for name, (bits, count) in asked.items()
     }
     views, _ = play(run, operands, draws)
     found = []
     for rank, view in enumerate(views):
         held = [s[rank] for s in operands]
-        columns = [half for x in held for half in (x.first, x.second)] + view
+        columns = [half for x in held for half in (x.first, x.second)]
+        for values in view:  # (N,) or (N, numbers of an element)
+            columns += list(values.reshape(grid.shape[1], -1).T)
         assert len(columns) <= 15
         assert all(column.max() < 16 for column in columns)
         keys = np.zeros(grid.shape[1], np.int64)
@@ -133,6 +114,55 @@ def distributions(run: Callable, kinds: list[FxpType], secrets: list[int]) -> li
 
 def fxp(bits: int, frac: int) -> FxpType:
     return FxpType(bits=bits, frac=frac)
+
+
+def dot_product(rounds: int) -> Callable:
+    """The product of a vector of P1 and one of P0 and P2: two bits of each summand."""
+
+    def steps(role: Role, shares: Pair, ring: Ring) -> Steps[Pair]:
+        summand = two_party_summand(role, shares, ring, 0)
+        bits = np.stack([summand & 1, summand >> 1], axis=1)
+        return two_party_product(role, bits.astype(ring.dtype), ring, rounds)
+
+    return steps
+
+
+def both_to_p1(*, xor: bool) -> Callable:
+    def steps(role: Role, shares: Pair, ring: Ring) -> Steps[Pair]:
+        first = None if role.rank == Rank.P1 else shares[0]
+        return two_to_three(role, first, shares[0].size, Group(ring, xor=xor))
+
+    return steps
+
+
+def conjunction(role: Role, shares: Pair, ring: Ring) -> Steps[Pair]:
+    """The AND of x with itself, as ``and_words`` does it on words of whole bytes."""
+    first, second = shares
+    z = (first & (first ^ second)) ^ (second & first)
+    return replicate(role, z, Group(ring, xor=True))
+
+
+def split(role: Role, shares: Pair, ring: Ring) -> Steps[tuple]:
+    value = shares[0] ^ shares[1] if role.rank == Rank.P1 else None
+    return split_of_p1(role, value, shares[0].size, Group(ring, xor=True), "s")
+
+
+def side_by_side(role: Role, shares: Pair, ring: Ring) -> Steps[list]:
+    """Two blocks in the same messages."""
+    summand = two_party_summand(role, shares, ring, 0)
+    return together(
+        two_party_product(role, summand, ring, 1),
+        replicate_two_party(role, summand, ring),
+    )
+
+
+def alone(steps: Callable) -> Callable:
+    """A block as a protocol of its own."""
+
+    def run(party: Party, x: Shared) -> None:
+        party.run(lambda role: steps(role, (x.first, x.second), x.ring), rotation=0)
+
+    return run
 
 
 CASES = {
@@ -153,6 +183,13 @@ CASES = {
         [fxp(2, 0), fxp(2, 0)],
     ),
     "fused square, no carry": (lambda p, x: square(p, x, fxp(2, 0)), [fxp(4, 1)]),
+    "dot product in two": (alone(dot_product(2)), [fxp(2, 0)]),
+    "dot product in one": (alone(dot_product(1)), [fxp(2, 0)]),
+    "both to P1": (alone(both_to_p1(xor=False)), [fxp(3, 0)]),
+    "both to P1 by XOR": (alone(both_to_p1(xor=True)), [fxp(3, 0)]),
+    "conjunction": (alone(conjunction), [fxp(2, 0)]),
+    "split of P1": (alone(split), [fxp(3, 0)]),
+    "blocks side by side": (alone(side_by_side), [fxp(2, 0)]),
     "the paper's upcast": (lambda p, x: upcast_paper(p, x, fxp(3, 0)), [fxp(2, 0)]),
 }
 
@@ -191,3 +228,20 @@ def test_a_protocol_that_leaks_one_bit_is_caught() -> None:
 
     caught = tells(leaky, [fxp(3, 0)])
     assert caught == [f"P1 tells {odd} from 0" for odd in (1, 3, 5, 7)]
+
+
+def test_one_mask_for_two_messages_is_caught() -> None:
+    """``two_to_three`` as it must not be done."""
+
+    def steps(role: Role, shares: Pair, ring: Ring) -> Steps[None]:
+        count = shares[0].size
+        if role.rank == Rank.P1:
+            due = [Expected(count, ring.bits)]
+            yield Exchange(receive={Rank.P0: due, Rank.P2: due})
+            return
+        masks = role.masks_with(Rank.P2 if role.rank == Rank.P0 else Rank.P0)
+        hidden = shares[0] - masks.draw("k", count, ring)
+        yield Exchange(send={Rank.P1: [Field(hidden, ring.bits)]})
+
+    caught = tells(alone(steps), [fxp(2, 0)])
+    assert {who[:2] for who in caught} == {"P1"}

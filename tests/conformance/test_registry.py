@@ -8,12 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ditto.bench.programs import row_arrays, run_row
-from ditto.engine import Trio
-from ditto.protocols import PROTOCOLS, Form, Protocol, gather
 from ditto.protocols.party import SPLIT_FROM
+from ditto.protocols.registry import PROTOCOLS, Form, Protocol, gather
+from ditto.runtime import Trio
 
-from .parties import replay_a_step
+from .parties import replay_a_step, run_row
 
 ROWS = [pytest.param(row, id=row.key) for row in PROTOCOLS]
 SETTINGS = settings(
@@ -26,7 +25,7 @@ SETTINGS = settings(
 
 def execute(trio: Trio, row: Protocol, integers: list[np.ndarray]):
     """Run a row on plain integers: (errors in ulp, what each party counted)."""
-    arrays = row_arrays(row, integers)
+    arrays = row.deal(integers)
     replies = trio.call(run_row, {"key": row.key}, arrays)
     got = gather(row.gives, [out for _, out in replies], row.result)
     reals = [
@@ -108,6 +107,6 @@ def test_large_tensors_in_rotated_parts(trio: Trio, row: Protocol) -> None:
     "row", [row for row in ROWS if "reveal" in row.id or "+" in row.id]
 )
 def test_masks_are_never_given_out_twice(trio: Trio, row: Protocol) -> None:
-    arrays = row_arrays(row, [np.zeros(shape, np.int64) for shape in row.shapes(4)])
+    arrays = row.deal([np.zeros(shape, np.int64) for shape in row.shapes(4)])
     for said, _ in trio.call(replay_a_step, {"key": row.key}, arrays):
         assert "masks may have been used" in said["refused"]

@@ -6,19 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ditto.bench import programs
-from ditto.bench.programs import row_arrays
-from ditto.engine import ThreadTrio, Trio
-from ditto.protocols import PROTOCOLS, Protocol
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
+from ditto.protocols.registry import PROTOCOLS, ROWS, Protocol
+from ditto.runtime import ThreadTrio, Trio
 from ditto.sharing import Rank, Shared
 
 from .parties import record_view
 from .statistics import View, leaks
 
-RUNS = 9  # roles rotate with the step: each party plays each role three times
+RUNS = 6  # roles rotate with the step: each party plays each role twice
+ROWS_OF_A_RUN = 1700
+"""Most rows are cut in parts at this size, with all roles in each run."""
 Who = tuple[int, tuple[int, ...]]
-ROWS = [
+CASES = [
     pytest.param(row, id=row.key)
     for row in PROTOCOLS
     if row.cost(*row.shapes(1)).bits > 0
@@ -29,13 +29,13 @@ def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[Who, View]:
     """The views of (party, its roles), over several runs on constant tensors."""
     gathered: dict[Who, dict] = defaultdict(lambda: defaultdict(list))
     widths: dict[tuple[Who, str], int] = {}
-    rows = 1000 if row.work <= 16 else 200
+    rows = ROWS_OF_A_RUN if row.work <= 16 else 200
     for _ in range(RUNS):
         plain = [
             np.full(shape, x)
             for x, shape in zip(secrets, row.shapes(rows), strict=True)
         ]
-        arrays = row_arrays(row, plain)
+        arrays = row.deal(plain)
         replies = trio.call(record_view, {"key": row.key}, arrays)
         for rank, (seen, values) in enumerate(replies):
             who = (rank, tuple(seen["roles"]))
@@ -51,7 +51,7 @@ def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[Who, View]:
     }
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", CASES)
 def test_views_reveal_nothing(trio: Trio, row: Protocol) -> None:
     low, high = row.domain
     seen = views(trio, row, [low] * len(row.operands))
@@ -82,7 +82,7 @@ def _leaky(party: Party, x: Shared) -> Shared:
 def test_the_statistic_finds_a_reused_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = next(row for row in PROTOCOLS if row.name == "negate")
     row = replace(honest, name="leaky", run=_leaky, shapes=lambda m: ((m, 5),))
-    monkeypatch.setitem(programs.ROWS, row.key, row)
+    monkeypatch.setitem(ROWS, row.key, row)
     with ThreadTrio() as trio:
         seen = views(trio, row, [5])
         other = views(trio, row, [-5])

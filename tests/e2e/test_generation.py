@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ditto.engine import ThreadTrio
+from ditto.api import Pretrained, from_pretrained
 from ditto.errors import AnswerWarning
-from ditto.inference import Pretrained, from_pretrained
+from ditto.runtime import ThreadTrio
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "train_gpt2.py"
 PROMPTS = [
@@ -62,10 +62,10 @@ def test_twenty_tokens_are_those_of_the_float_model(
     """All of them, but where the float model itself hardly prefers its choice."""
     same = 0
     with from_pretrained(folder, trio=trio) as model:
-        plain = model.also("float")
+        plain = model.with_mode("float")
         for prompt in PROMPTS:
-            got = [t.ids[0] for t in model.generate(prompt, 20)]
-            due = [t.ids[0] for t in plain.generate(prompt, 20)]
+            got = [t.ids[0] for t in model.stream(prompt, 20)]
+            due = [t.ids[0] for t in plain.stream(prompt, 20)]
             assert len(set(due)) > 3  # it says something
             pairs = enumerate(zip(got, due, strict=True))
             parting = next((k for k, (a, b) in pairs if a != b), None)
@@ -88,9 +88,9 @@ def test_the_same_prompt_twice_in_every_profile(
     with from_pretrained(folder, profile=profile, trio=trio) as model:
         if profile == "paper":
             with pytest.warns(AnswerWarning, match="off the float model's answer"):
-                first, second = (list(model.generate(PROMPTS[0], 4)) for _ in range(2))
+                first, second = (list(model.stream(PROMPTS[0], 4)) for _ in range(2))
         else:
-            first, second = (list(model.generate(PROMPTS[0], 4)) for _ in range(2))
+            first, second = (list(model.stream(PROMPTS[0], 4)) for _ in range(2))
     assert [token.ids for token in first] == [token.ids for token in second]
     doubted = [bool(token.doubts[0]) for token in first + second]
     assert doubted == [profile == "paper"] * 8

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ditto.engine import ProcessTrio, Session, ThreadTrio, Trio
-from ditto.engine.frames import Arrays, Json
+from ditto.runtime import ProcessTrio, Session, ThreadTrio, Trio
+from ditto.runtime.frames import Arrays, Json
 
 from .parties import compute_forever, many_steps
 
@@ -26,8 +26,8 @@ def send_soon(seconds: float) -> threading.Timer:
 
 def note(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
     """What was noted before."""
-    before = session.holdings.get("noted")
-    session.holdings["noted"] = parameters["noted"]
+    before = session.storage.get("noted")
+    session.storage["noted"] = parameters["noted"]
     return {"before": before}, {}
 
 

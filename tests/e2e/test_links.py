@@ -2,8 +2,8 @@
 
 import time
 
-from ditto.engine import ProcessTrio
 from ditto.errors import PeerLostError
+from ditto.runtime import ProcessTrio
 
 from .parties import leave_early, send_and_leave, wait_in_vain
 
@@ -24,8 +24,8 @@ def test_what_was_sent_before_leaving_arrives() -> None:
 
 
 def test_who_waits_for_one_that_left_is_told_at_once() -> None:
-    started = time.monotonic()
     with ProcessTrio(timeout=TIMEOUT) as trio:
+        started = time.monotonic()
         outcome = trio.outcomes(wait_in_vain)[0]
         assert time.monotonic() - started < TIMEOUT / 2
     assert isinstance(outcome, PeerLostError)

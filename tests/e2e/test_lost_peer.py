@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ditto.engine import NAMES, ProcessTrio
 from ditto.errors import FixedPointRangeError, PeerLostError, PeerStalledError
+from ditto.runtime import NAMES, ProcessTrio
 
 from .parties import compute_forever, fail_alone, stall
 

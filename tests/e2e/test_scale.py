@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ditto.engine import ProcessTrio
+from ditto.runtime import ProcessTrio
 
 from .parties import many_steps, square_many
 

@@ -55,8 +55,8 @@ def test_trained_model_is_read_by_all(tmp_path: Path) -> None:
 
     # So are its logits.
     model = load_model(tmp_path)
-    assert (model.family, model.head) == ("gpt2", "generate")
-    assert model.config.vocabulary == VOCABULARY
+    assert (model.family.model_type, model.head) == ("gpt2", "text-generation")
+    assert model.config.vocab_size == VOCABULARY
     batch = np.array([ids], np.int32)
     ours = model.apply(model.params, batch, np.ones_like(batch))
     network = hf.AutoModelForCausalLM.from_pretrained(tmp_path).eval()

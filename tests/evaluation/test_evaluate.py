@@ -1,5 +1,6 @@
 """Models scored on files: in float, in the simulator, by three parties."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_all_modes_give_the_same_answers(folder: Path, data: Path) -> None:
 def test_embeddings_and_texts_are_compared_with_float(
     folder: Path, data: Path, tmp_path: Path
 ) -> None:
-    embeds = Setting(PROFILES["ditto"], TEXTS, length=16, head="mean")
+    embeds = Setting(PROFILES["ditto"], TEXTS, length=16, head="feature-extraction")
     found = evaluate(folder, "cosine", data, "simulate", embeds)
     assert found.scores["least cosine"] > 0.999
     decoder = gpt2_folder(tmp_path)
@@ -52,13 +53,15 @@ def test_embeddings_and_texts_are_compared_with_float(
     assert found.scores == {"identical texts": 2.0, "tokens before they part": 3.0}
 
 
-def spiked(folder: Path, out: Path) -> Path:
+def spiked(
+    folder: Path, out: Path, spike: Sequence[float] = (40.0, -35.0, 3.0)
+) -> Path:
     """The same model, but for one word whose embedding is far larger."""
     checkpoint = read_checkpoint(folder)
     tensors = dict(checkpoint.tensors)
     name = "bert.embeddings.word_embeddings.weight"
     tensors[name] = np.array(tensors[name])
-    tensors[name][13, :3] = [40.0, -35.0, 3.0]  # "mat"
+    tensors[name][13, :3] = spike  # "mat"
     write_checkpoint(Checkpoint(checkpoint.config, tensors), out)
     (out / "vocab.txt").write_bytes((folder / "vocab.txt").read_bytes())
     return out
@@ -83,7 +86,12 @@ def test_an_overflow_is_reported_not_answered(
 def test_verification_by_layer(folder: Path, tmp_path: Path) -> None:
     found = verify(folder, TEXTS[:2], SETTING, length=16)
     names = [part.name for part in found.parts]
-    assert names == ["embeddings", "encoder.layer.0", "encoder.layer.1", "classify"]
+    assert names == [
+        "embeddings",
+        "encoder.layer.0",
+        "encoder.layer.1",
+        "text-classification",
+    ]
     assert found.verdict == "safe"
     assert found.agreed == 1.0
     for part in found.parts:
@@ -98,7 +106,7 @@ def test_verification_by_layer(folder: Path, tmp_path: Path) -> None:
 
 def test_a_language_model_is_verified_token_by_token(tmp_path: Path) -> None:
     found = verify(gpt2_folder(tmp_path), TEXTS[:1], SETTING, length=16)
-    assert [p.name for p in found.parts][-2:] == ["generate", "token by token"]
+    assert [p.name for p in found.parts][-2:] == ["text-generation", "token by token"]
     assert found.parts[-1].parties.mean < 0.02
     assert found.verdict in ("safe", "tight")
 
@@ -107,4 +115,10 @@ def test_tasks_that_do_not_fit_are_refused(folder: Path, data: Path) -> None:
     with pytest.raises(SetupError, match="no task 'colour'"):
         evaluate(folder, "colour", data, "float", SETTING)
     with pytest.raises(SetupError, match="sequence classification"):
-        evaluate(folder, "sst2", data, "float", Setting(PROFILES["ditto"], head="mean"))
+        evaluate(
+            folder,
+            "sst2",
+            data,
+            "float",
+            Setting(PROFILES["ditto"], head="feature-extraction"),
+        )

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from ditto.evaluation import ordinary_texts, some_texts
-from ditto.inference.sample_text import SENTENCES, SHORT, STRANGE
+from ditto.owner.sample_text import SENTENCES, SHORT, STRANGE
 
 KINDS = {
     "word": 45, "chat": 45, "emoji": 25, "number": 20, "code": 30, "url": 15,

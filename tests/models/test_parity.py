@@ -3,14 +3,23 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
 import transformers as hf
 
 from ditto.errors import CheckpointError
-from ditto.models import load_model, read_checkpoint, write_checkpoint
+from ditto.models import (
+    Head,
+    from_checkpoint,
+    load_model,
+    read_checkpoint,
+    write_checkpoint,
+)
+from ditto.models.bert import distance_buckets
 from ditto.models.checkpoint import Checkpoint
+from ditto.models.families import find_family
 
 TOLERANCE = 1e-5
 BERT = {
@@ -26,6 +35,15 @@ GPT2 = {
     "vocab_size": 53, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 32,
     "num_labels": 3, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1,
 }  # fmt: skip
+MODERN = {
+    "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 4,
+    "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 32,
+    "num_labels": 3, "local_attention": 4, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 1, "cls_token_id": 1, "sep_token_id": 1,
+}  # fmt: skip
+BIASED = {f"{name}_bias": True for name in ("attention", "mlp", "norm", "classifier")}
+TWO = {"num_labels": 2}
+UNTIED = {"tie_word_embeddings": False}
 
 MODELS = [
     (hf.BertConfig, hf.BertForSequenceClassification, BERT),
@@ -41,7 +59,36 @@ MODELS = [
     (hf.GPT2Config, hf.GPT2LMHeadModel, GPT2),
     (hf.GPT2Config, hf.GPT2ForSequenceClassification, GPT2),
     (hf.GPT2Config, hf.GPT2LMHeadModel, {**GPT2, "n_inner": 30}),
+    (hf.BertConfig, hf.BertForMaskedLM, {**BERT, **UNTIED}),
+    (hf.RobertaConfig, hf.RobertaForMaskedLM, {**BERT, **UNTIED}),
+    (hf.DistilBertConfig, hf.DistilBertForMaskedLM, {**DISTIL, **UNTIED}),
+    (hf.GPT2Config, hf.GPT2LMHeadModel, {**GPT2, **UNTIED}),
+    (hf.BertConfig, hf.BertForQuestionAnswering, {**BERT, **TWO}),
+    (hf.DistilBertConfig, hf.DistilBertForQuestionAnswering, {**DISTIL, **TWO}),
+    (hf.XLMRobertaConfig, hf.XLMRobertaForQuestionAnswering, {**BERT, **TWO}),
+    (hf.XLMRobertaConfig, hf.XLMRobertaForSequenceClassification, BERT),
+    (hf.XLMRobertaConfig, hf.XLMRobertaForMaskedLM, BERT),
+    (hf.MPNetConfig, hf.MPNetForSequenceClassification, BERT),
+    (hf.MPNetConfig, hf.MPNetForTokenClassification, BERT),
+    (hf.MPNetConfig, hf.MPNetForQuestionAnswering, {**BERT, **TWO}),
+    (hf.MPNetConfig, hf.MPNetForMaskedLM, BERT),
+    (hf.ModernBertConfig, hf.ModernBertForSequenceClassification, MODERN),
+    (
+        hf.ModernBertConfig,
+        hf.ModernBertForSequenceClassification,
+        {**MODERN, **BIASED, "classifier_pooling": "mean"},
+    ),
+    (hf.ModernBertConfig, hf.ModernBertForTokenClassification, {**MODERN, **BIASED}),
+    (hf.ModernBertConfig, hf.ModernBertForQuestionAnswering, {**MODERN, **TWO}),
+    (hf.ModernBertConfig, hf.ModernBertForMaskedLM, MODERN),
+    (hf.ModernBertConfig, hf.ModernBertForMaskedLM, {**MODERN, **UNTIED}),
 ]
+COUNTED_FROM_PADDING = (hf.RobertaConfig, hf.XLMRobertaConfig, hf.MPNetConfig)
+
+
+def is_generator(kind: Any, model: Any) -> bool:
+    family = find_family(kind.model_type)
+    return family.architectures[model.__name__] is Head.TEXT_GENERATION
 
 
 def saved(folder: Path, kind: Any, model: Any, options: dict[str, Any]) -> Any:
@@ -71,13 +118,17 @@ def test_parity(tmp_path: Path, kind: Any, model: Any, options: dict[str, Any]) 
     network = saved(tmp_path, kind, model, options)
     ours = load_model(tmp_path)
     ids, mask = batch()
-    if kind is hf.RobertaConfig:
+    if kind in COUNTED_FROM_PADDING:
         ids = np.where(mask, ids, network.config.pad_token_id).astype(np.int32)
         ids[ids == network.config.pad_token_id] = 5  # positions count from the left
     with torch.no_grad():
-        expected = network(
+        out = network(
             input_ids=torch.tensor(ids).long(), attention_mask=torch.tensor(mask)
-        ).logits.numpy()
+        )
+    if "QuestionAnswering" in model.__name__:
+        expected = np.stack([out.start_logits, out.end_logits], -1)
+    else:
+        expected = out.logits.numpy()
     got = np.asarray(ours.apply(ours.params, ids, mask))
     assert got.shape == expected.shape
     if expected.ndim == 3:  # what stands at hidden positions means nothing
@@ -85,7 +136,14 @@ def test_parity(tmp_path: Path, kind: Any, model: Any, options: dict[str, Any]) 
     assert np.abs(got - expected).max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("head", ["pooled", "mean"])
+def test_distances_have_the_buckets_of_mpnet() -> None:
+    places = torch.arange(300)
+    encoder = hf.models.mpnet.modeling_mpnet.MPNetEncoder
+    expected = encoder.relative_position_bucket(places[None, :] - places[:, None])
+    assert np.array_equal(distance_buckets(300, 32), expected.numpy())
+
+
+@pytest.mark.parametrize("head", ["pooler-output", "feature-extraction"])
 def test_sentence_embeddings(tmp_path: Path, head: str) -> None:
     network = saved(tmp_path, hf.BertConfig, hf.BertModel, BERT)
     ids, mask = batch()
@@ -95,8 +153,8 @@ def test_sentence_embeddings(tmp_path: Path, head: str) -> None:
         )
     kept = torch.tensor(mask)[:, :, None]
     expected = {
-        "pooled": out.pooler_output,
-        "mean": (out.last_hidden_state * kept).sum(1) / kept.sum(1),
+        "pooler-output": out.pooler_output,
+        "feature-extraction": (out.last_hidden_state * kept).sum(1) / kept.sum(1),
     }[head].numpy()
     ours = load_model(tmp_path, head)
     got = np.asarray(ours.apply(ours.params, ids, mask))
@@ -118,9 +176,37 @@ def test_round_trip(
     assert np.array_equal(
         ours.apply(ours.params, ids, mask), again.apply(again.params, ids, mask)
     )
-    _, told = model.from_pretrained(tmp_path / "b", output_loading_info=True)
+    network, told = model.from_pretrained(tmp_path / "b", output_loading_info=True)
     ignored = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
+    if not network.config.tie_word_embeddings:  # Hugging Face has them, and no use
+        ignored |= {"cls.predictions.bias", "lm_head.bias"}
     assert set(told["missing_keys"]) <= ignored
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "options"),
+    [row for row in MODELS if is_generator(*row[:2])],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_generation_is_the_whole_text_again(
+    tmp_path: Path, kind: Any, model: Any, options: dict[str, Any]
+) -> None:
+    """The cache gives the logits of the whole text, at any length."""
+    saved(tmp_path, kind, model, options)
+    ours = load_model(tmp_path)
+    ids = np.random.default_rng(2).integers(0, 53, (3, 12)).astype(np.int32)
+    lengths = np.array([4, 7, 9], np.int32)
+    _, cache = ours.prefill(ours.params, ids[:, :9], lengths)
+    room = ((0, 0), (0, 0), (0, 3), (0, 0))
+    cache = jax.tree.map(lambda x: np.pad(x, room, constant_values=7.0), cache)
+    for step in range(3):
+        now = lengths + step
+        token = np.take_along_axis(ids, now[:, None], 1)[:, 0]
+        logits, cache = ours.decode(ours.params, token, now, cache)
+        mask = np.arange(12) < now[:, None] + 1
+        whole = np.asarray(ours.apply(ours.params, ids, mask))
+        expected = np.take_along_axis(whole, now[:, None, None], 1)[:, 0]
+        assert np.abs(logits - expected).max() <= TOLERANCE
 
 
 def test_shards_load(tmp_path: Path) -> None:
@@ -137,47 +223,62 @@ def test_shards_load(tmp_path: Path) -> None:
 def test_what_is_outside_the_set_is_refused_with_the_reason(tmp_path: Path) -> None:
     def refused(config: dict[str, Any], reason: str) -> None:
         with pytest.raises(CheckpointError, match=reason):
-            from_config(config)
-
-    def from_config(config: dict[str, Any]) -> None:
-        from ditto.models import from_checkpoint
-
-        from_checkpoint(Checkpoint(config, {}))
+            from_checkpoint(Checkpoint(config, {}))
 
     base = hf.BertConfig(**BERT).to_dict()
     named = {**base, "architectures": ["BertForMaskedLM"]}
     refused({"model_type": "llama"}, "'llama' are not supported")
-    refused({**base, "architectures": ["BertForQuestionAnswering"]}, "QuestionAnswer")
+    refused({**base, "architectures": ["BertForPreTraining"]}, "BertForPreTraining")
     refused({**named, "hidden_act": "mish"}, "Activation 'mish'")
     refused({**named, "is_decoder": True}, "decoder")
     refused({**named, "position_embedding_type": "relative_key"}, "absolute")
     refused(named, "has no 'embeddings.word_embeddings.weight'")
+    mpnet = {**hf.MPNetConfig(**BERT).to_dict(), "architectures": ["MPNetModel"]}
+    refused({**mpnet, "relative_attention_num_buckets": 8}, "num_buckets=8")
     gpt2 = {**hf.GPT2Config(**GPT2).to_dict(), "architectures": ["GPT2LMHeadModel"]}
     refused({**gpt2, "scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx")
     refused({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "has no")
+    small = {
+        "bert.embeddings.word_embeddings.weight": np.zeros((52, 24), np.float32),
+    }
+    with pytest.raises(CheckpointError, match=r"shape \(52, 24\), .* \(53, 24\)"):
+        from_checkpoint(Checkpoint(named, small))
     with pytest.raises(CheckpointError, match="not a folder"):
         load_model(tmp_path / "absent")
 
 
-def test_pickled_weights_are_refused_with_the_command_that_converts(
+def test_a_configuration_that_does_not_fit_its_weights_names_the_field(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04")
-    with pytest.raises(CheckpointError, match="save_pretrained"):
-        read_checkpoint(tmp_path)
+    saved(tmp_path, hf.BertConfig, hf.BertForSequenceClassification, BERT)
+    whole = read_checkpoint(tmp_path)
+    for field, value, reason in (
+        ("hidden_size", 48, r"shape \(53, 24\), .* \(53, 48\) .*by hidden_size=48"),
+        ("hidden_size", 26, "hidden_size=26 and num_attention_heads=4: the first must"),
+        ("hidden_size", "24", "hidden_size='24'; it is a whole number"),
+        ("num_attention_heads", 0, "num_attention_heads=0"),
+        ("vocab_size", 60, "by vocab_size=60"),
+        ("intermediate_size", 41, r"intermediate.dense.weight' .*intermediate_size=41"),
+        ("max_position_embeddings", 64, "by max_position_embeddings=64"),
+        ("num_hidden_layers", 2, "num_hidden_layers=2, but .*a weight of layer 2"),
+        ("num_hidden_layers", 4, r"has no .*layer.3"),
+        ("id2label", {"0": "a", "1": "b"}, "by labels in id2label=2"),
+    ):
+        config = {**whole.config, field: value}
+        with pytest.raises(CheckpointError, match=reason):
+            from_checkpoint(Checkpoint(config, whole.tensors))
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 40, b"\xff" * 64, b"{}" * 50])
 def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(CheckpointError, match="not a safetensors file"):
         read_checkpoint(tmp_path)
 
 
 def test_an_index_cannot_name_files_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     index = '{"weight_map": {"a": "../secret.safetensors"}}'
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(CheckpointError, match="no file"):

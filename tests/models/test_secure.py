@@ -8,8 +8,20 @@ import pytest
 import transformers as hf
 
 import ditto
+from ditto.api import Computation, Phase, Plans
+from ditto.api.backends import FloatBackend, SimulatedBackend
+from ditto.compiler import PROFILES
 from ditto.models import load_model
-from tests.models.test_parity import BERT, DISTIL, GPT2, saved
+from ditto.owner.samples import RandomSamples
+from tests.models.test_parity import (
+    BERT,
+    DISTIL,
+    GPT2,
+    MODERN,
+    TWO,
+    is_generator,
+    saved,
+)
 
 MODELS = [
     (hf.BertConfig, hf.BertForSequenceClassification, BERT),
@@ -17,6 +29,8 @@ MODELS = [
     (hf.RobertaConfig, hf.RobertaForSequenceClassification, BERT),
     (hf.DistilBertConfig, hf.DistilBertForMaskedLM, DISTIL),
     (hf.GPT2Config, hf.GPT2LMHeadModel, GPT2),
+    (hf.ModernBertConfig, hf.ModernBertForSequenceClassification, MODERN),
+    (hf.MPNetConfig, hf.MPNetForQuestionAnswering, {**BERT, **TWO}),
 ]
 
 
@@ -42,8 +56,8 @@ def test_secure_inference(
         ours.apply,
         (ours.params, ids, mask),
         calibration=samples,
-        weights=(0,),
-        public=(2,),
+        weight_argnums=(0,),
+        public_argnums=(2,),
     )
     expected = np.asarray(ours.apply(ours.params, ids, mask))
     run = ditto.run_local(plan, (ours.params, ids, mask))
@@ -54,4 +68,31 @@ def test_secure_inference(
     assert np.abs(simulated.result - expected)[kept].max() <= 0.03 * scale
     assert simulated.tightest.bits > 0
     words = [g for g in plan.inputs if g.role == "secret"]
-    assert [plan.values[v].shape for g in words for v in g.forms] == [(2, 8, 53)]
+    assert [plan.values[v].shape for g in words for v in g.encodings] == [(2, 8, 53)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "options"),
+    [row for row in MODELS if is_generator(*row[:2])],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_secure_generation(
+    tmp_path: Path, kind: Any, model: Any, options: dict[str, Any]
+) -> None:
+    """The plans of a prompt and of the tokens that follow, beside the float model."""
+    saved(tmp_path, kind, model, options)
+    ours = load_model(tmp_path)
+    plans = Plans(ours, PROFILES["ditto"], RandomSamples(ours.config.vocab_size))
+    backends = SimulatedBackend(ours, plans), FloatBackend(ours)
+    ids = np.random.default_rng(0).integers(2, 53, (2, 8)).astype(np.int32)
+    lengths = np.array([8, 5], np.int32)
+    prefill, decode = Computation(Phase.PREFILL, 2, 8), Computation(Phase.DECODE, 2, 16)
+    runs = [backend.run(prefill, (ids, lengths)) for backend in backends]
+    for step in range(3):
+        logits, expected = (run.result for run in runs)
+        assert np.abs(logits - expected).max() <= 0.03 * np.abs(expected).max()
+        token = np.argmax(expected, -1).astype(np.int32)
+        runs = [
+            backend.run(decode, (token, lengths + step), run.state)
+            for backend, run in zip(backends, runs, strict=True)
+        ]

@@ -8,15 +8,12 @@ from ditto.fixedpoint import FxpType, decode, encode
 from ditto.protocols import (
     FREE,
     add,
-    concatenate,
     lift,
-    multiply_public,
-    open_at_client,
     product_type,
     recast_cost,
 )
 from ditto.protocols.recast import Conversion
-from ditto.sharing import combine, deal
+from ditto.sharing import Revealed, add_summands, combine, deal
 
 
 def fxp(bits: int, frac: int) -> FxpType:
@@ -48,26 +45,12 @@ def test_a_sum_takes_the_finer_frac() -> None:
         lift(ys[0], frac=4)
 
 
-def test_public_factors_add_their_frac() -> None:
-    kind = fxp(32, 8)
-    shares = deal(encode([1.5, -2.0], kind), kind)
-    factor = encode([0.25, 3.0], fxp(32, 6))
-    products = [multiply_public(x, factor, 6) for x in shares]
-    assert products[0].type == fxp(32, 14)
-    assert decode(combine(products), fxp(32, 14)).tolist() == [0.375, -6.0]
-
-
-def test_joined_tensors_have_one_type() -> None:
-    a = deal(np.zeros((2, 3), np.uint32), fxp(32, 8))
-    assert concatenate([a[0], a[0]], axis=1).shape == (2, 6)
-    with pytest.raises(FixedPointTypeError, match=r"fxp32\.8.*fxp32\.7"):
-        concatenate([a[0], a[0].scaled(1)])
-
-
 def test_a_client_needs_three_summands_of_one_shape() -> None:
-    summand = np.zeros(3, np.uint32)
+    words = np.zeros(3, np.uint32)
+    part = Revealed.of(words, words)
+    assert add_summands([part] * 3, fxp(32, 0)).tolist() == [0, 0, 0]
     with pytest.raises(ShareConsistencyError, match="three summands"):
-        open_at_client([summand, summand], fxp(32, 0))
+        add_summands([part, part], fxp(32, 0))
 
 
 def test_the_figures_of_the_design() -> None:

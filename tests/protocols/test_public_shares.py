@@ -6,11 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from ditto.compiler import compile, run_local
-from ditto.engine import Session, ThreadTrio
-from ditto.engine.frames import Arrays, Json
+from ditto.api.local import run_local
+from ditto.compiler import compile
 from ditto.fixedpoint import FxpType, decode, encode
 from ditto.protocols import recast
+from ditto.runtime import Session, ThreadTrio
+from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Rank, Shared, combine
 
 VALUES = np.array([0.0, 0.25, -0.25, 0.3, 0.7, -0.7, 3.2, -3.9, 100.49, -100.51])
@@ -56,7 +57,7 @@ def test_hidden_rows_add_nothing_to_a_mean() -> None:
         return rng.normal(size=(256, 32)).astype(np.float32), mask
 
     samples = [sample(n) for n in (3, 20, 256)]
-    plan = compile(mean, samples[0], calibration=samples, public=(1,))
+    plan = compile(mean, samples[0], calibration=samples, public_argnums=(1,))
     for count in (3, 20, 256):
         x, mask = sample(count)
         got = run_local(plan, (x, mask)).result

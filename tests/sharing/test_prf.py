@@ -1,7 +1,12 @@
+import hashlib
+import hmac
 import os
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -53,6 +58,44 @@ def test_session_step_purpose_and_pair_separate_the_streams() -> None:
         for purpose in ("k0", "k2")
     }
     assert len(drawn) == 2 * 2 * 4 * 2
+
+
+def test_a_run_has_masks_of_its_own() -> None:
+    """Of one context and step at both ends, and of no other."""
+    key = os.urandom(16)
+
+    def draw(*runs: bytes) -> bytes:
+        stream = Stream(key)
+        derived = [stream.derive(step, context) for step, context in enumerate(runs)]
+        return derived[-1].open(0).draw("m", 4, RING).tobytes()
+
+    assert draw(b"plan") == draw(b"plan")
+    drawn = [draw(b"plan"), draw(b"another"), draw(b"plan", b"plan"), draw(b"", b"x")]
+    session = Stream(key)
+    drawn += [session.open(step).draw("m", 4, RING).tobytes() for step in range(2)]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_a_run_takes_up_a_step() -> None:
+    stream = Stream(bytes(16))
+    stream.derive(3, b"plan")
+    with pytest.raises(MaskReuseError, match="Step 3 "):
+        stream.derive(3, b"another plan")
+    with pytest.raises(MaskReuseError, match="Step 3 "):
+        stream.open(3)
+
+
+def test_the_key_of_a_run_is_as_written_down() -> None:
+    """HKDF by hand, of the 32 bytes that AES gives for the step."""
+    key, context = bytes(range(16)), b"plan, model, turn"
+    tag = hashlib.blake2s(b"key of a run", digest_size=4).digest()
+    block = (5).to_bytes(6, "big") + tag + bytes(6)
+    secret = Cipher(AES(key), CTR(block)).encryptor().update(bytes(32))
+    extracted = hmac.digest(context, secret, "sha256")
+    run_key = hmac.digest(extracted, b"ditto prf v1 run\x01", "sha256")[:16]
+    expected = Stream(run_key).open(0).draw("m", 4, RING)
+    got = Stream(key).derive(5, context).open(0).draw("m", 4, RING)
+    assert np.array_equal(got, expected)
 
 
 def test_long_streams_of_neighbouring_steps_do_not_overlap() -> None:

@@ -1,15 +1,5 @@
-"""Side by side: our protocols, the paper's and SPU's own operations."""
+"""What a user measures on machines of their own; ``benchmarks/`` has the paper's."""
 
-from ditto.bench.layer import LayerShape, bench_layer
-from ditto.bench.links import bench_links
-from ditto.bench.matmul import bench_matmul
-from ditto.bench.protocols import Measurement, bench_protocols
+from ditto.bench.inference import Setting, bench_folder, measure
 
-__all__ = [
-    "LayerShape",
-    "Measurement",
-    "bench_layer",
-    "bench_links",
-    "bench_matmul",
-    "bench_protocols",
-]
+__all__ = ["Setting", "bench_folder", "measure"]

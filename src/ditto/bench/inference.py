@@ -1,77 +1,66 @@
-"""Whole models in several profiles, on a network: bytes, rounds, seconds, memory.
+"""What a model costs, as a client asks it: bytes, rounds, seconds, upload, memory.
 
-Models are shapes with random weights, whose cost is that of trained ones, or folders.
-Every model and profile gets three new processes over TLS, each on a host of its own if
-the network is shaped. The first run counts and warms up, the others are timed; SPU's
-profiles are timed with SPU on its own links, without our mailbox between.
-
-A model may be measured at a reduced ``depth``: then it is run with ``depth`` layers and
-with one less, and what a layer costs is added for those that are missing, and the row
-says so (``measured_layers``). Seconds are an estimate this way; bytes of SPU's profiles
-are exact, ours nearly, since types differ from layer to layer.
+The first run of three parties counts and warms up, the others are timed.
 """
 
 import os
 import platform
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ditto.bench import programs
-from ditto.bench.layer import with_gelu
-from ditto.bench.mpcformer import EncoderShape, Softmax, bench_mpcformer
-from ditto.bench.network import NETWORKS, Hosts, Network, open_hosts
+from ditto.analysis import describe
+from ditto.api.backends import (
+    FloatBackend,
+    OnPart,
+    OnStage,
+    PartiesBackend,
+    State,
+)
+from ditto.api.local import Run
 from ditto.client import Tokenizer
 from ditto.client.tokens import pad_batch
-from ditto.compiler import Plan
-from ditto.compiler.explain import describe
-from ditto.compiler.local import Run
-from ditto.engine import ProcessTrio
-from ditto.errors import SetupError
-from ditto.inference.backends import FloatBackend, PartiesBackend
-from ditto.inference.jobs import Job
-from ditto.inference.plans import Plans
-from ditto.inference.samples import RandomSamples, Samples, TextSamples
-from ditto.models import Model, load_model, random_model
+from ditto.compiler import Profile
+from ditto.fixedpoint import Array
+from ditto.models import Head, Model, load_model
+from ditto.models.computation import Computation, Phase
+from ditto.owner.plans import Plans
+from ditto.owner.samples import Samples, Text, TextSamples
+from ditto.plan import Plan
+from ditto.runtime import ProcessTrio, Trio
+from ditto.runtime.frames import Json
+from ditto.steps import Site, definition
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "bert-base": {"family": "bert", "width": 768, "layers": 12, "heads": 12},
-    "bert-large": {"family": "bert", "width": 1024, "layers": 24, "heads": 16},
-    "bert-tiny": {"family": "bert", "width": 16, "layers": 3, "heads": 2},
-    "gpt2-base": {"family": "gpt2", "width": 768, "layers": 12, "heads": 12},
-    "gpt2-medium": {"family": "gpt2", "width": 1024, "layers": 24, "heads": 16},
-    "gpt2-tiny": {"family": "gpt2", "width": 16, "layers": 2, "heads": 2},
-}
-LENGTHS = {"bert": 128, "gpt2": 32}
-"""Tokens of the text, unless told."""
+ENCODER_LENGTH, DECODER_LENGTH = 128, 32
+"""Tokens of a text, unless a length is asked for."""
 CACHE = 128
 """Positions of the cache that further tokens are measured with."""
-MPCFORMER: dict[str, Softmax] = {"mpcformer": "softmax", "mpcformer-2relu": "2relu"}
-"""Baselines that are no profile, and their softmax."""
 
-Progress = Callable[[str], None]
-Json = dict[str, Any]
-_ROWS = 4
-"""Rows of calibration: random weights do not repay more."""
-_SUMS = ("bytes", "rounds", "seconds")
+Timing = Callable[[], AbstractContextManager[None]]
+"""What surrounds the runs that are timed."""
+
+_FIRST_ROW = 1000
+"""Of the samples that are asked: plans are calibrated on those before."""
 _PACKAGES = ("spu", "jax", "numpy")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured, beside model and profile."""
+    """What is asked, and how often it is timed."""
 
-    seq: int | None = None
+    length: int | None = None
     batch: int = 1
-    gelu: str = "quad"
     repeat: int = 1
-    depth: int | None = None
+
+    def tokens(self, model: Model) -> int:
+        """The length that is asked for, or the usual one of such a model."""
+        usual = DECODER_LENGTH if model.head is Head.TEXT_GENERATION else ENCODER_LENGTH
+        return self.length or usual
 
 
 def machine() -> Json:
@@ -91,199 +80,131 @@ def machine() -> Json:
     }
 
 
-def bench_inference(
-    models: Sequence[str],
-    profiles: Sequence[str],
-    setting: Setting | None = None,
-    *,
-    network: Network | None = None,
-    progress: Progress = lambda _: None,
-    on_result: Callable[[Json], None] = lambda _: None,
-) -> list[Json]:
-    """Every model in every profile."""
-    chosen, place = setting or Setting(), network or NETWORKS["loopback"]
-    results = []
-    for name in models:
-        for profile in profiles:
-            said = partial(_say, progress, f"{name}, {profile}")
-            said(f"opening the network {place.name}")
-            with open_hosts(place) as hosts:
-                measured = asdict(hosts.measured)
-                if profile in MPCFORMER:
-                    found = _mpcformer(name, profile, chosen, hosts, said)
-                else:
-                    found = _scaled(name, profile, chosen, hosts, said)
-            found |= {"model": Path(name).name, "batch": chosen.batch}
-            found["network"] = {"name": place.name, **measured}
-            results.append(found)
-            on_result(found)
-    return results
-
-
-def _say(progress: Progress, what: str, said: str) -> None:
-    progress(f"{what}: {said}")
-
-
-def _load(name: str, layers: int | None) -> tuple[Model, Samples]:
-    if name in SHAPES:
-        shape = dict(SHAPES[name])
-        if layers is not None:
-            shape["layers"] = layers
-        model = random_model(shape.pop("family"), **shape)
-        return model, RandomSamples(model.config.vocabulary)
-    if layers is not None:
-        raise SetupError("Only shapes can be measured at a reduced depth.")
-    if Path(name).is_dir():
-        return load_model(name), TextSamples(Tokenizer.load(name))
-    raise SetupError(f"{name!r} is neither a folder nor one of {', '.join(SHAPES)}.")
-
-
-def _scaled(
-    name: str, profile: str, setting: Setting, hosts: Hosts, progress: Progress
-) -> Json:
-    depth = setting.depth
-    if depth is None:
-        model, samples = _load(name, None)
-        layers = int(model.config.layers)
-        row = _measure(model, samples, profile, setting, hosts, progress)
-        return {**row, "layers": layers, "measured_layers": layers}
-    layers = SHAPES[name]["layers"] if name in SHAPES else 0
-    if not 2 <= depth < layers:
-        raise SetupError(f"--depth lies between 2 and {layers - 1} for {name!r}.")
-    rows = []
-    for k in (depth - 1, depth):
-        said = partial(_say, progress, f"{k} of {layers} layers")
-        rows.append(_measure(*_load(name, k), profile, setting, hosts, said))
-    return _stretched(rows[0], rows[1], layers, depth)
-
-
-def _stretched(less: Json, row: Json, layers: int, depth: int) -> Json:
-    """A row of ``depth`` layers with those that are missing added."""
-
-    def stretch(a: Json, b: Json) -> Json:
-        more = {k: b[k] + (layers - depth) * max(b[k] - a[k], 0) for k in _SUMS}
-        return {**b, **more, "seconds": round(more["seconds"], 3)}
-
-    made = stretch(less, row)
-    for part in ("first_token", "next_token"):
-        if part in row:
-            made[part] = stretch(less[part], row[part])
-    for name in ("parts", "spent", "runs"):
-        made.pop(name, None)
-    return {**made, "layers": layers, "measured_layers": depth}
-
-
-def _measure(
-    model: Model,
-    samples: Samples,
-    profile: str,
+def bench_folder(
+    folder: Path,
+    profile: Profile,
     setting: Setting,
-    hosts: Hosts,
-    progress: Progress,
+    *,
+    calibration: Sequence[Text] | None = None,
+    on_stage: OnStage = lambda _: None,
+    on_part: OnPart = lambda *_: None,
 ) -> Json:
-    plans = Plans(
-        model,
-        with_gelu(profile, setting.gelu),
-        samples,
-        rows=_ROWS,
-        network=hosts.network if hosts.network.shaped else None,
-    )
-    length = setting.seq or LENGTHS.get(model.family, 128)
-    rows = [samples.row(1000 + k, length) for k in range(setting.batch)]
-    asked = pad_batch(rows, length, samples.pad_id)
-    progress("starting three parties")
-    trio = ProcessTrio(
-        timeout=900,
-        hosts=hosts.hosts,
-        prefixes=hosts.prefixes,
-        bare_links=_spu_computes(plans),
-    )
-    parties = PartiesBackend(
-        model,
-        plans,
-        trio,
-        on_stage=progress,
-        on_part=lambda part, step, steps: progress(f"{part} ({step} of {steps} steps)"),
-    )
+    """The model in a Hugging Face folder, by three processes of this machine."""
+    model = load_model(folder)
+    samples = TextSamples(Tokenizer.load(folder), calibration)
+    plans = Plans(model, profile, samples)
+    on_stage("starting three parties")
+    with ProcessTrio(timeout=900) as trio:
+        row = measure(
+            model, plans, samples, trio, setting, on_stage=on_stage, on_part=on_part
+        )
+    layers = model.config.num_hidden_layers
+    return {
+        "model": folder.resolve().name,
+        **row,
+        "network": {"name": "loopback"},
+        "layers": layers,
+        "measured_layers": layers,
+    }
+
+
+def measure(
+    model: Model,
+    plans: Plans,
+    samples: Samples,
+    trio: Trio,
+    setting: Setting,
+    *,
+    on_stage: OnStage,
+    on_part: OnPart,
+    timing: Timing = nullcontext,
+) -> Json:
+    """One answer, or a first token and a next one, by the parties of ``trio``.
+
+    Bytes and rounds are of all parties together, seconds the median of the timed runs,
+    each of its slowest party; the error is against the same model in float.
+    """
+    length = setting.tokens(model)
+    rows = [samples.row(_FIRST_ROW + k, length) for k in range(setting.batch)]
+    batch = pad_batch(rows, length, samples.pad_id)
+    parties = PartiesBackend(model, plans, trio, on_stage=on_stage, on_part=on_part)
     quad = plans.profile.gelu == "quad"
-    plain = FloatBackend(model.configured(activation="quad") if quad else model)
-    with trio:
-        if model.head == "generate":
-            first = Job("begin", setting.batch, length)
-            found, state, due, cache = _timed(
-                parties, plain, plans, first, [asked.ids, asked.lengths], setting
-            )
-            token = np.argmax(due, -1).astype(np.int32)
-            then = Job("go on", setting.batch, max(CACHE, length + 1))
-            further, *_ = _timed(
-                parties, plain, plans, then, [token, asked.lengths], setting,
-                state, cache,
-            )  # fmt: skip
-            found |= {"first_token": dict(found), "next_token": further}
-        else:
-            job = Job("answer", setting.batch, length)
-            found, *_ = _timed(
-                parties, plain, plans, job, [asked.ids, asked.mask], setting
-            )
-        memory = parties.peak_memory()
+    plain = FloatBackend(model.with_config(hidden_act="quad") if quad else model)
+    meter = _Meter(parties, plain, plans, setting.repeat, timing)
+    if model.head is Head.TEXT_GENERATION:
+        first = Computation(Phase.PREFILL, setting.batch, length)
+        begun = meter.measure(first, [batch.ids, batch.lengths])
+        token = np.argmax(begun.expected, -1).astype(np.int32)
+        then = Computation(Phase.DECODE, setting.batch, max(CACHE, length + 1))
+        further = meter.measure(then, [token, batch.lengths], begun)
+        cost = {
+            **begun.cost,
+            "first_token": begun.cost,
+            "next_token": further.cost,
+        }
+    else:
+        job = Computation(Phase.FORWARD, setting.batch, length)
+        cost = meter.measure(job, [batch.ids, batch.mask]).cost
     return {
         "profile": plans.profile.name,
         "gelu": plans.profile.gelu,
         "seq": length,
-        **found,
-        "peak_rss_mb": round(max(memory) / 1e6),
+        "batch": setting.batch,
+        **cost,
+        "peak_rss_mb": round(max(parties.peak_memory()) / 1e6),
     }
 
 
-def _timed(
-    parties: PartiesBackend,
-    plain: FloatBackend,
-    plans: Plans,
-    job: Job,
-    inputs: list[Any],
-    setting: Setting,
-    state: Any = None,
-    cache: Any = None,
-) -> tuple[Json, Any, Any, Any]:
-    """One run that counts, then runs that are timed; a conversation goes on.
+@dataclass(frozen=True)
+class _Measured:
+    """What a job cost, what the float model answers, and what both keep."""
 
-    Where SPU computes, it is timed on links of its own, without ours between.
-    """
-    got, left = parties.run(job, inputs, state)
-    due, after = plain.run(job, inputs, cache)
-    counted = parties.runs[-1]
-    if _spu_computes(plans):
-        parties.trio.call(programs.use_bare_links, {"bare": True})
-    first = len(parties.runs)
-    for _ in range(setting.repeat):
-        again = None if state is None else left
-        _, newest = parties.run(job, inputs, again)
-        if state is None:
-            parties.release(newest)
-        else:
-            left = newest
-    if _spu_computes(plans):
-        parties.trio.call(programs.use_bare_links, {"bare": False})
-    runs = parties.runs[first:]
-    middle = sorted(range(len(runs)), key=lambda k: runs[k].seconds)[len(runs) // 2]
-    spent = parties.spent[first + middle]
-    found = {
-        "bytes": counted.bytes,
-        "rounds": counted.rounds,
-        "seconds": round(statistics.median(r.seconds for r in runs), 3),
-        "runs": [round(r.seconds, 3) for r in runs],
-        "cpu_seconds": [round(s["cpu"], 3) for s in spent],
-        "upload_bytes": parties.uploaded[first - 1],
-        "mean_abs_error": float(np.mean(np.abs(got - due))),
-        "mean_abs_value": float(np.mean(np.abs(due))),
-    }
-    if not _spu_computes(plans):
-        found |= _where_time_goes(plans.plan(job), runs[middle], spent)
-    return found, left, due, after
+    cost: Json
+    expected: Array
+    state: State
+    cache: State
 
 
-def _spu_computes(plans: Plans) -> bool:
-    return plans.profile.engine != "rings"
+@dataclass(frozen=True)
+class _Meter:
+    parties: PartiesBackend
+    plain: FloatBackend
+    plans: Plans
+    repeat: int
+    timing: Timing
+
+    def measure(
+        self, job: Computation, inputs: Sequence[Array], before: _Measured | None = None
+    ) -> _Measured:
+        """One run that counts, then runs that are timed; a conversation continues."""
+        parties = self.parties
+        state, cache = (before.state, before.cache) if before else (None, None)
+        outcome = parties.run(job, inputs, state)
+        exact = self.plain.run(job, inputs, cache)
+        answer, expected, cache = outcome.result, exact.result, exact.state
+        counted, first = parties.runs[-1], len(parties.runs)
+        with self.timing():
+            for _ in range(self.repeat):
+                if before:
+                    outcome = parties.run(job, inputs, outcome.state)
+                else:
+                    parties.release(parties.run(job, inputs).state)
+        runs = parties.runs[first:]
+        middle = sorted(range(len(runs)), key=lambda k: runs[k].seconds)[len(runs) // 2]
+        spent = parties.spent[first + middle]
+        cost = {
+            "bytes": counted.bytes,
+            "rounds": counted.rounds,
+            "seconds": round(statistics.median(run.seconds for run in runs), 3),
+            "runs": [round(run.seconds, 3) for run in runs],
+            "cpu_seconds": [round(s["cpu"], 3) for s in spent],
+            "upload_bytes": parties.uploaded[first - 1],
+            "mean_abs_error": float(np.mean(np.abs(answer - expected))),
+            "mean_abs_value": float(np.mean(np.abs(expected))),
+        }
+        if self.plans.profile.engine == "rings":  # SPU's steps are not ours to divide
+            cost |= _where_time_goes(self.plans.plan(job), runs[middle], spent)
+        return _Measured(cost, expected, outcome.state, cache)
 
 
 def _where_time_goes(plan: Plan, run: Run, spent: list[Json]) -> Json:
@@ -294,13 +215,12 @@ def _where_time_goes(plan: Plan, run: Run, spent: list[Json]) -> Json:
     # a step's seconds are of its slowest party: together they are more than the run's
     real = slowest["seconds"] / max(sum(step.seconds for step in run.steps), 1e-9)
     parts: dict[tuple[str, str, str], list[float]] = {}
-    for step, cost in zip(plan.steps, run.steps, strict=True):
-        what = describe(plan, step)
-        held = parts.setdefault(
-            (step.scope, what, _ring(plan, cost.op, step)), [0, 0, 0]
-        )
+    for i, cost in enumerate(run.steps):
+        site = Site.of(plan, i)
+        key = (site.step.scope, describe(site), _ring(site))
+        sums = parts.setdefault(key, [0, 0, 0])
         for k, value in enumerate((cost.bytes, cost.rounds, cost.seconds * real)):
-            held[k] += value
+            sums[k] += value
     return {
         "spent": {
             "compute": round(slowest["seconds"] - waiting - copies - between, 4),
@@ -322,39 +242,9 @@ def _where_time_goes(plan: Plan, run: Run, spent: list[Json]) -> Json:
     }
 
 
-def _ring(plan: Plan, op: str, step: Any) -> str:
-    if op == "region":
-        return f"spu{plan.regions[step.params['region']].bits}"
-    kinds = [plan.values[v].type for v in step.outputs]
-    return str(max((k.bits for k in kinds if k is not None), default="free"))
-
-
-def _mpcformer(
-    name: str, profile: str, setting: Setting, hosts: Hosts, progress: Progress
-) -> Json:
-    shape = SHAPES.get(name, {})
-    if shape.get("family") != "bert":
-        raise SetupError(f"{profile} is measured on BERT's shapes, not on {name!r}.")
-    seq = setting.seq or LENGTHS["bert"]
-    layers, depth = int(shape["layers"]), setting.depth
-    rows = [
-        bench_mpcformer(
-            EncoderShape(k, shape["width"], shape["heads"], 4 * shape["width"]),
-            seq=seq,
-            batch=setting.batch,
-            softmax=MPCFORMER[profile],
-            addresses=tuple(host.rsplit(":", 1)[0] for host in hosts.hosts[:2]),
-            prefixes=tuple(hosts.prefixes[:2]),
-            repeat=setting.repeat,
-            progress=progress,
-        )
-        for k in ((layers,) if depth is None else (depth - 1, depth))
-    ]
-    made = rows[-1] if depth is None else _stretched(rows[0], rows[1], layers, depth)
-    return {
-        **made,
-        "gelu": "quad",
-        "seq": seq,
-        "layers": layers,
-        "measured_layers": depth or layers,
-    }
+def _ring(site: Site) -> str:
+    region = definition(site.step).region_used()
+    if region is not None:
+        return f"spu{site.plan.regions[region].bits}"
+    types = [value.type for value in site.results]
+    return str(max((t.bits for t in types if t is not None), default="free"))

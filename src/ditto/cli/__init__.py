@@ -5,7 +5,21 @@ from typing import Annotated
 import typer
 
 from ditto import __version__
-from ditto.cli import bench, doctor, evaluate, generate, plan, run, verify
+from ditto.cli import (
+    bench,
+    cache,
+    convert,
+    doctor,
+    evaluate,
+    export,
+    generate,
+    plan,
+    run,
+    serve,
+    verify,
+)
+from ditto.cli.exit_codes import EPILOG, ExitCode, exit_code_of
+from ditto.cli.help import with_named_values
 
 app = typer.Typer(
     name="ditto",
@@ -13,18 +27,24 @@ app = typer.Typer(
         "Private Transformer inference: three parties compute on secret shares, "
         "only the client learns the answer."
     ),
+    epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # joins the lines of a paragraph
 )
-app.command("run")(run.run)
-app.command("generate")(generate.generate)
-app.command("eval")(evaluate.evaluate)
-app.command("verify")(verify.verify)
-app.command("doctor")(doctor.doctor)
-app.command("explain")(plan.explain)
-app.command("estimate")(plan.estimate)
-app.add_typer(bench.app, name="bench")
+app.command("run")(with_named_values(run.run))
+app.command("generate")(with_named_values(generate.generate))
+app.command("serve")(with_named_values(serve.serve))
+app.command("export")(with_named_values(export.export))
+app.command("convert")(with_named_values(convert.convert))
+app.command("eval")(with_named_values(evaluate.evaluate))
+app.command("verify")(with_named_values(verify.verify))
+app.command("doctor")(with_named_values(doctor.doctor))
+app.command("compile")(with_named_values(plan.compile_))
+app.command("explain")(with_named_values(plan.explain))
+app.command("estimate")(with_named_values(plan.estimate))
+app.command("bench")(with_named_values(bench.bench))
+app.add_typer(cache.cache, name="cache")
 
 
 def _print_version(wanted: bool) -> None:
@@ -49,22 +69,37 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; our own errors end in a sentence, not in a trace.
+    """Run the command."""
+    run_app(app)
+
+
+def run_app(commands: typer.Typer) -> None:
+    """Run what was called; our own errors end in a sentence, not in a trace.
 
     Who ends it by a signal finds no process and no network left behind.
     """
-    import signal
     import sys
 
     from rich.console import Console
     from rich.markup import escape
 
+    from ditto.cli.signals import end_by_signals
     from ditto.errors import DittoError
 
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    def say(code: str, text: str) -> None:
+        # no line is broken here, so that a command in it can be copied
+        said = f"[red]error[/] ({code}): {escape(text)}"
+        Console(stderr=True).print(said, soft_wrap=True)
+
+    end_by_signals()
     try:
-        app()
+        commands()
     except DittoError as error:
-        said = escape(str(error))
-        Console(stderr=True).print(f"[red]error[/] ({error.code}): {said}")
-        sys.exit(1)
+        say(error.code, str(error))
+        sys.exit(exit_code_of(error))
+    except BrokenPipeError:  # whoever read the output has seen enough
+        sys.stdout = None
+        sys.exit(ExitCode.FAILED)
+    except OSError as error:  # of a file system or a network, not of ours
+        say("setup", f"{error}. Is there a folder to write to, and room in it?")
+        sys.exit(ExitCode.SETUP)

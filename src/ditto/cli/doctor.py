@@ -6,16 +6,19 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from ditto.cli.exit_codes import ExitCode
+from ditto.cli.progress import stages
+from ditto.cli.report import JsonFile, Report
+from ditto.cli.show import table
 from ditto.errors import DittoError
 
 if TYPE_CHECKING:
-    from ditto.engine import Trio
+    from ditto.runtime import Trio
+    from ditto.runtime.trio import PartyFunction
 
 
 def _pinned(package: str) -> str:
@@ -31,28 +34,33 @@ Finding = tuple[bool, str, str]
 """Whether it is well, what was found, and the way out if it is not."""
 
 
-def doctor() -> None:
+def doctor(json_file: JsonFile = None) -> None:
     """Check versions, CPU, SPU on both rings, and links with TLS on loopback.
 
-    Every line says what was found; a line that fails says what to do. The exit code is
-    1 if any line fails. SPU is tried in processes of its own, so a crash of the wheel
+    Every line says what was found; a line that fails says what to do, and the command
+    ends with code 4. SPU is tried in processes of its own, so a crash of the wheel
     is a finding, not the end of the check.
     """
-    console = Console()
-    table = Table(title="ditto doctor", title_justify="left")
-    for column in ("", "check", "found", "what to do"):
-        table.add_column(column, overflow="fold")
-    failed = False
-    with console.status("checking") as status:
-        for name, (good, found, advice) in _findings(status.update):
-            failed |= not good
-            mark = "[green]ok[/]" if good else "[red]no[/]"
-            table.add_row(mark, name, found, "" if good else advice)
-    console.print(table)
-    if failed:
-        console.print("Some checks failed; the last column says what to do.")
-        raise typer.Exit(1)
-    console.print("All well: this machine can run a party.")
+    report = Report(json_file)
+    with stages() as shown:
+        findings = dict(_findings(shown.stage))
+    well = all(good for good, _, _ in findings.values())
+    headings = ["", "check", "found", *([] if well else ["what to do"])]
+    rows = [
+        ["ok" if good else "no", name, found, "" if good else advice][: len(headings)]
+        for name, (good, found, advice) in findings.items()
+    ]
+    report.print(table("ditto doctor", headings, [], rows))
+    report.write(
+        {
+            name: {"ok": good, "found": found, "advice": "" if good else advice}
+            for name, (good, found, advice) in findings.items()
+        }
+    )
+    if not well:
+        report.print("[red]Some checks failed[/]; the last column says what to do.")
+        raise typer.Exit(ExitCode.SETUP)
+    report.print("[green]All well[/]: this machine can run a party.")
 
 
 def _findings(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
@@ -100,8 +108,8 @@ def _memory() -> Finding:
 
 
 def _parties(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
-    from ditto.bench import programs
-    from ditto.engine import ProcessTrio
+    from ditto.bench import checks
+    from ditto.runtime import ProcessTrio
 
     try:
         trio = ProcessTrio(timeout=30)
@@ -111,20 +119,18 @@ def _parties(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
     yield "links", (True, "three processes over TLS, identities proven", "")
     with trio:
         tell("multiplying with our own protocol")
-        yield "protocols", _try(trio, programs.check_native, {"size": 64})
+        yield "protocols", _try(trio, checks.check_native, {"size": 64})
         for bits in (32, 64):
             for size in (4, 256):
                 tell(f"SPU, {bits}-bit ring, {size}x{size} matmul")
                 parameters = {"bits": bits, "size": size}
-                found = _try(trio, programs.check_spu, parameters)
+                found = _try(trio, checks.check_spu, parameters)
                 yield f"SPU FM{bits} {size}x{size}", found
                 if not found[0]:
                     return
 
 
-def _try(
-    trio: "Trio", program: Callable[..., Any], parameters: dict[str, int]
-) -> Finding:
+def _try(trio: "Trio", program: "PartyFunction", parameters: dict[str, int]) -> Finding:
     advice = f"Reinstall the wheel this release was tested with: spu=={SPU_WHEEL}."
     try:
         replies = trio.call(program, parameters)

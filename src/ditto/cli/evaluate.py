@@ -1,16 +1,15 @@
 """``ditto eval``: a model on a task."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
+from ditto.cli.exit_codes import ExitCode
+from ditto.cli.progress import stages
+from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
-    DOUBTFUL,
     CalibrationFile,
     Gelu,
     Margin,
@@ -18,11 +17,14 @@ from ditto.cli.show import (
     ProfileName,
     calibration_texts,
     chosen_profile,
-    console,
     doubt_line,
     headroom_line,
     table,
 )
+
+if TYPE_CHECKING:
+    from ditto.evaluation.evaluate import Evaluation
+    from ditto.files import Json
 
 
 def evaluate(
@@ -71,9 +73,9 @@ def evaluate(
     batch: Annotated[
         int, typer.Option(help="Texts asked together, for cosine and greedy.", min=1)
     ] = 1,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.")
-    ] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Score a model on real data, in float, in the simulator or by three parties.
 
@@ -88,14 +90,8 @@ def evaluate(
 
     if mode not in ("float", "simulate", "mpc"):
         raise SetupError(f"--mode is float, simulate or mpc, got {mode!r}.")
-    columns = (
-        "{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task(f"{task}, {mode}", total=limit)
+    report = Report(json_file)
+    with stages(quiet=quiet, verbose=verbose) as shown:
         found = score_model(
             model_dir,
             task,
@@ -109,32 +105,35 @@ def evaluate(
                 words,
                 batch,
                 head,
-                on_stage=lambda what: bar.update(shown, description=what),
-                on_part=lambda part, *_: bar.update(shown, description=part),
+                on_stage=shown.stage,
+                on_part=shown.part,
             ),
             limit=limit,
-            progress=lambda k, n: bar.update(shown, completed=k, total=n),
+            progress=lambda k, n: shown.count(f"{task}, {mode}: example", k, n),
         )
-    out = console()
     rows = [[name, _figure(value)] for name, value in found.scores.items()]
-    title = f"{task}: {found.count} examples, {mode}, {found.profile}"
-    out.print(table(title, ["figure"], ["value"], rows))
-    out.print(headroom_line(found.headroom))
+    how = mode if mode == "float" else f"{mode}, {found.profile}"
+    title = f"{task}: {found.count} examples, {how}"
+    report.print(table(title, ["figure"], ["value"], rows))
+    report.print(headroom_line(found.headroom))
+    if found.cut:
+        cut = f"{len(found.cut)} of {found.count} inputs were too long: {found.cut[0]}"
+        others = " and others" if len(found.cut) > 1 else ""
+        report.print(f"{cut}{others}; they were cut", markup=False)
     for overflow in found.overflows:
-        out.print(Text.assemble(("overflow", "red"), f": {overflow}"))
+        report.print(Text.assemble(("overflow", "red"), f": {overflow}"))
     for doubt in found.doubts:
-        out.print(doubt_line(*doubt.split(": ", 1)))
-    if json_file:
-        json_file.write_text(json.dumps(_as_json(found), indent=2) + "\n")
+        report.print(doubt_line(*doubt.split(": ", 1)))
+    report.write(_as_json(found))
     if found.overflows or found.doubts:
-        raise typer.Exit(DOUBTFUL)
+        raise typer.Exit(ExitCode.DOUBTFUL)
 
 
 def _figure(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def _as_json(found: Any) -> dict[str, Any]:
+def _as_json(found: "Evaluation") -> "Json":
     return {
         "task": found.task,
         "mode": found.mode,
@@ -144,4 +143,5 @@ def _as_json(found: Any) -> dict[str, Any]:
         "headroom_bits": {k: round(h.bits, 3) for k, h in found.headroom.items()},
         "overflows": found.overflows,
         "doubts": found.doubts,
+        "cut": found.cut,
     }

@@ -1,30 +1,55 @@
 """``ditto generate``: text that follows a prompt nobody sees."""
 
-import warnings
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ditto.cli.bundles import SCRIPTS, continue_bundle, is_bundle, refuse_options
+from ditto.cli.early import early_parties
+from ditto.cli.exit_codes import ExitCode
+from ditto.cli.private_text import read_prompt
+from ditto.cli.progress import stages
+from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
-    DOUBTFUL,
     CalibrationFile,
     Gelu,
     Margin,
-    ModelFolder,
+    ModelOrBundle,
+    NoCache,
+    NoFloat,
+    NoServe,
+    OutOfRange,
     ProfileName,
     calibration_texts,
+    chosen_cache,
     chosen_profile,
-    console,
     cost_table,
+    costs_as_json,
     doubt_line,
-    stages,
     table,
+    verdict_line,
 )
+from ditto.cli.words import put_warnings_in_words
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ditto.api.answers import Token
+    from ditto.api.local import Run
 
 
 def generate(
-    model_dir: ModelFolder,
-    prompt: Annotated[str, typer.Option(help="What the text begins with.")],
+    context: typer.Context,
+    model_dir: ModelOrBundle,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="What the text begins with; if left out or `-`, standard input. Other "
+            "users of this machine see what stands on a command line."
+        ),
+    ] = None,
     tokens: Annotated[int, typer.Option(help="How many to generate.", min=1)] = 20,
     temperature: Annotated[
         float, typer.Option(help="0 takes the likeliest token; above, one is drawn.")
@@ -37,18 +62,24 @@ def generate(
         typer.Option(help="Draw from the likeliest that hold this probability."),
     ] = 1.0,
     seed: Annotated[int | None, typer.Option(help="Repeats a draw.")] = None,
-    inside: Annotated[
-        bool,
+    reveal: Annotated[
+        str,
         typer.Option(
-            "--inside",
-            help="Let the parties choose the likeliest token: the client then learns "
-            "the tokens only, not the logits.",
+            help="What the client learns: logits, or token: then the parties choose "
+            "the likeliest, and the client learns nothing else."
         ),
-    ] = False,
+    ] = "logits",
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
+    out_of_range: OutOfRange = "retry",
+    no_cache: NoCache = False,
+    no_serve: NoServe = False,
+    no_float: NoFloat = False,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Continue a prompt that nobody sees, token by token.
 
@@ -57,33 +88,56 @@ def generate(
     they come; below stands what the float model would have said, and the cost. A token
     whose logits are further from the float model's than they may be is named, and the
     command ends with code 3.
+
+    Of a bundle of `ditto export` there is the private text alone, in the shapes that it
+    was exported with, chosen from the logits.
     """
+    report = Report(json_file)
+    text = read_prompt(prompt)
+    cache = chosen_cache(no_cache)
+    launched = early_parties(model_dir, cache, no_serve=no_serve)
+    from ditto.api import from_pretrained
+    from ditto.api.backends import PartiesBackend
     from ditto.client import Sampling
-    from ditto.errors import AnswerWarning
-    from ditto.inference import from_pretrained
-    from ditto.inference.backends import PartiesBackend
+    from ditto.client.out_of_range import check_policy
 
     sampling = Sampling(temperature, top_k, top_p, seed)
-    warnings.simplefilter("ignore", AnswerWarning)  # told below
-    out = console()
+    if is_bundle(model_dir):
+        taken = ("prompt", "tokens", "out_of_range", "no_float", *SCRIPTS)
+        refuse_options(context, *taken, "temperature", "top_k", "top_p", "seed")
+        with stages(quiet=quiet, verbose=verbose) as shown:
+            policy = check_policy(out_of_range)
+            continue_bundle(model_dir, text, tokens, sampling, policy, report, shown)
+        return
     model, stream = None, None
+    put_warnings_in_words()
     try:
-        with stages() as shown:
+        with stages(quiet=quiet, verbose=verbose) as shown:
             model = from_pretrained(
                 model_dir,
                 profile=chosen_profile(profile, gelu, margin),
                 calibration=calibration_texts(calibration),
+                check=not no_float,
+                on_out_of_range=check_policy(out_of_range),
                 on_stage=shown.stage,
                 on_part=shown.part,
+                trio=launched,
+                cache=cache,
+                warm=not no_serve,
             )
-            stream = model.generate(prompt, tokens, sampling=sampling, inside=inside)
+            stream = model.stream(
+                text,
+                tokens,
+                sampling=sampling,
+                reveal=reveal,  # type: ignore[arg-type]
+            )
             first = next(stream)
         made = [first]
-        typer.echo(prompt + first.texts[0], nl=False)
+        report.stream(text + first.texts[0])
         for token in stream:
             made.append(token)
-            typer.echo(token.texts[0], nl=False)
-        typer.echo("\n")
+            report.stream(token.texts[0])
+        report.stream("\n\n")
         ids = [token.ids[0] for token in made]
         backend = model.backend
     finally:
@@ -91,24 +145,58 @@ def generate(
             stream.close()
         if model is not None:
             model.close()
-    if temperature == 0 or seed is not None:
-        plain = model.also("float")
-        due = [t.ids[0] for t in plain.generate(prompt, tokens, sampling=sampling)]
-        out.print(_compared(ids, due, plain.tokenizer.decode(due)), markup=False)
+    if not no_float and (temperature == 0 or seed is not None):
+        plain = model.with_mode("float")
+        due = [t.ids[0] for t in plain.stream(text, tokens, sampling=sampling)]
+        compared = _compared(ids, due, plain.tokenizer.decode(due))
+        report.print(compared, markup=False)
     doubts = {k: d for k, token in enumerate(made, 1) for d in token.doubts if d}
     for k, doubt in doubts.items():
-        out.print(doubt_line(f"token {k}", doubt))
+        report.print(doubt_line(f"token {k}", doubt))
+    for line in _verdicts(made):
+        report.print(line)
     if isinstance(backend, PartiesBackend):
-        begun, *later = backend.runs
-        rows = [
-            [what, f"{r.bytes / 1e6:.2f}", f"{r.rounds:.0f}", f"{r.seconds:.2f}"]
-            for what, r in (("first", begun), *(("second", r) for r in later[:1]))
-        ]
-        numbers = ["MB", "rounds", "seconds"]
-        out.print(table("Cost of a token, all parties", ["token"], numbers, rows))
-        out.print(cost_table(backend.runs, f"Cost of all {len(ids)} tokens, by part"))
-    if doubts:
-        raise typer.Exit(DOUBTFUL)
+        for costs in _costs(backend.runs):
+            report.print(costs)
+        verdicts = {token.in_range for token in made}
+        report.write(
+            {
+                "model": model.name,
+                "profile": profile,
+                "prompt": text,
+                "text": "".join(token.texts[0] for token in made),
+                "tokens": ids,
+                "in_range": None if None in verdicts else False not in verdicts,
+                "wide": any(token.wide for token in made),
+                "doubts": {str(k): doubt for k, doubt in doubts.items()},
+            }
+            | costs_as_json(backend.runs, sum(backend.uploaded))
+        )
+    if doubts or any(token.in_range is False for token in made):
+        raise typer.Exit(ExitCode.DOUBTFUL)
+
+
+def _costs(runs: "Sequence[Run]") -> "Iterator[Table]":
+    """What the first and the second token cost, and all of them by part."""
+    rows = [
+        [what, f"{run.bytes / 1e6:.2f}", f"{run.rounds:.0f}", f"{run.seconds:.2f}"]
+        for what, run in zip(("first", "second"), runs, strict=False)
+    ]
+    numbers = ["MB", "rounds", "seconds"]
+    yield table("Cost of a token, all parties", ["token"], numbers, rows)
+    yield cost_table(runs, f"Cost of all {len(runs)} tokens, by part")
+
+
+def _verdicts(made: "list[Token]") -> "Iterator[Text]":
+    """What is said of tokens on whose way a value left its range."""
+    wide = next((k for k, token in enumerate(made, 1) if token.wide), None)
+    lines = [
+        verdict_line(f"token {k}", token.in_range) for k, token in enumerate(made, 1)
+    ]
+    if wide is not None:
+        what = f"token {wide} and all after it"
+        lines.append(verdict_line(what, in_range=True, wide=True))
+    yield from filter(None, lines)
 
 
 def _compared(ids: list[int], due: list[int], text: str) -> str:

@@ -1,28 +1,35 @@
-"""What commands share: tables, progress, options that mean the same everywhere."""
+"""What commands share: tables, and options that mean the same everywhere."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from ditto.api.local import Run
     from ditto.compiler import Profile
-    from ditto.compiler.local import Run
-    from ditto.compiler.simulator import Headroom
-    from ditto.inference.samples import Text as Sample
+    from ditto.files import Json
+    from ditto.owner.samples import Text as Sample
+    from ditto.simulation import Headroom
 
 ModelFolder = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL_DIR",
         help="A Hugging Face folder: config.json, safetensors, tokenizer files.",
+    ),
+]
+ModelOrBundle = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL_DIR",
+        help="A Hugging Face folder: config.json, safetensors, tokenizer files; or a "
+        "bundle of `ditto export`.",
     ),
 ]
 ProfileName = Annotated[
@@ -38,22 +45,68 @@ CalibrationFile = Annotated[
     Path | None,
     typer.Option(
         "--calibration",
-        help="Texts like those that will be asked, one a line, or a TSV with a column "
-        "'sentence', or with pairs: 'sentence1' and 'sentence2'. Without it, everyday "
-        "texts of many kinds.",
+        help="Texts like those that will be asked, one per line, or a TSV with a "
+        "column 'sentence', or with pairs: 'sentence1' and 'sentence2'. Without it, "
+        "everyday texts of many kinds.",
     ),
 ]
 Margin = Annotated[
     float | None,
     typer.Option(
         help="How many times further than on the calibration any value may go: 2 "
-        "unless told. More is safer and less exact.",
+        "unless the profile says otherwise. More is safer and less exact.",
         min=1,
         max=64,
     ),
 ]
-DOUBTFUL = 3
-"""The exit code of a command whose answers are not to be trusted."""
+OutOfRange = Annotated[
+    str,
+    typer.Option(
+        "--out-of-range",
+        help="What to do if a value leaves its range, so that the answer may be wrong: "
+        "retry with wide margins, raise an error, or return the answer all the same.",
+    ),
+]
+
+
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Neither read plans that were made before nor keep those made now.",
+    ),
+]
+
+
+NoServe = Annotated[
+    bool,
+    typer.Option(
+        "--no-serve", help="Start parties even if `ditto serve --local` keeps some."
+    ),
+]
+
+
+NoFloat = Annotated[
+    bool,
+    typer.Option(
+        "--no-float",
+        help="Do not compute the float model's answer beside the private one.",
+    ),
+]
+
+
+def chosen_cache(no_cache: bool) -> "Path | Literal[False]":
+    """Where plans are kept, if they are; JAX keeps there what it compiles.
+
+    To be called before JAX is imported.
+    """
+    from ditto.files import cache_folder
+    from ditto.launch import keeping
+
+    if no_cache:
+        return False
+    os.environ.update(keeping(cache_folder(), "client"))
+    return cache_folder()
 
 
 def chosen_profile(
@@ -75,21 +128,30 @@ def calibration_texts(path: Path | None) -> "list[Sample] | None":
     return None if path is None else read_texts(path, 64)
 
 
+LEFT = "a value left its range on the way to it"
+
+
 def doubt_line(what: str, doubt: str) -> Text:
     """What is said of an answer that is not to be trusted."""
     return Text.assemble(("not to be trusted", "red"), f": {what}: {doubt}.")
 
 
-def console() -> Console:
-    """Where results go; a file or a pipe has no edge to wrap at."""
-    found = Console()
-    if not found.is_terminal:
-        found.width = 120
-    return found
+def verdict_line(
+    what: str, in_range: bool | None, *, wide: bool = False
+) -> Text | None:
+    """What is said of an answer of which a value had left its range."""
+    if in_range is False:
+        return doubt_line(what, LEFT)
+    if wide:
+        return Text(f"{what}: a value left its range; asked again with wide margins.")
+    return None
 
 
 def table(
-    title: str, texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Any]
+    title: str,
+    texts: Sequence[str],
+    numbers: Sequence[str],
+    rows: Sequence[Sequence[object]],
 ) -> Table:
     """Texts to the left, numbers to the right."""
     made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
@@ -103,47 +165,9 @@ def table(
     return made
 
 
-class Stages:
-    """A bar that follows a model through its preparation and its layers."""
-
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task = bar.add_task("loading", total=None)
-
-    def stage(self, what: str) -> None:
-        """Something is being prepared."""
-        self._bar.update(self._task, description=what, total=None)
-
-    def count(self, what: str, done: int, total: int) -> None:
-        """So many of something are done."""
-        self._bar.update(
-            self._task,
-            description=f"{what} {done}/{total}",
-            completed=done,
-            total=total,
-        )
-
-    def part(self, part: str, step: int, steps: int) -> None:
-        """The parties are at a part of the model."""
-        self._bar.update(
-            self._task,
-            description=f"three parties: {part}",
-            completed=step,
-            total=steps,
-        )
-
-
-@contextmanager
-def stages() -> Iterator[Stages]:
-    """A progress bar on standard error, gone when the work is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield Stages(bar)
-
-
 def cost_table(runs: "Sequence[Run]", title: str) -> Table:
     """Bytes, rounds and seconds of every part of a model."""
-    from ditto.party.holdings import part_of
+    from ditto.plan import part_of
 
     found: dict[str, list[float]] = {}
     for run in runs:
@@ -162,6 +186,26 @@ def cost_table(runs: "Sequence[Run]", title: str) -> Table:
     seconds = sum(run.seconds for run in runs)
     made.add_row("all", f"{total[0]:.2f}", f"{total[1]:.0f}", f"{seconds:.2f}")
     return made
+
+
+def costs_as_json(runs: "Sequence[Run]", uploaded: int) -> "Json":
+    """Bytes, rounds and seconds of every run of a plan, and all together."""
+    return {
+        "bytes": sum(run.bytes for run in runs),
+        "rounds": sum(run.rounds for run in runs),
+        "seconds": sum(run.seconds for run in runs),
+        "uploaded_bytes": uploaded,
+        "runs": [
+            {
+                "plan": run.digest,
+                "bytes": run.bytes,
+                "rounds": run.rounds,
+                "seconds": run.seconds,
+                "in_range": run.in_range,
+            }
+            for run in runs
+        ],
+    }
 
 
 def headroom_line(headroom: "dict[str, Headroom]") -> str:

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ditto.errors import SetupError
+from ditto.fixedpoint import Array
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Sampler:
         self.sampling = sampling
         self._generator = np.random.default_rng(sampling.seed)
 
-    def choose(self, logits: npt.NDArray[Any]) -> int:
+    def choose(self, logits: Array) -> int:
         """The id of the next token. Of equal logits the lowest id comes first."""
         values = _checked(logits)
         if self.sampling.temperature == 0:
@@ -78,7 +78,7 @@ def _candidates(
     return order, weights
 
 
-def _checked(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _checked(logits: Array) -> npt.NDArray[np.float64]:
     values = np.asarray(logits, np.float64)
     _check(
         values.ndim == 1 and values.size > 0,

@@ -1,64 +1,26 @@
 """Text to tokens and back, padded to few lengths.
 
-A folder as ``save_pretrained`` writes it, read by the ``tokenizers`` library alone:
-``tokenizer.json``, or the older files of the families that Ditto runs. Tokens are those
-of transformers. Nothing in the folder is executed, and every file is read with a limit.
-
 The shape of a private computation is public. Texts are padded to one of a few lengths,
-the buckets, so that a shape tells less of a text and few plans serve all.
+the buckets, so that a shape says little about a text and few plans serve all.
 """
 
-import json
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
-from tokenizers import processors as post_processors
 
 from ditto.errors import CheckpointError, SetupError
-from ditto.files import read_limited
-from ditto.models.checkpoint import MAX_JSON
+from ditto.models.tokenizer_files import read_tokenizer
 
 Ints = npt.NDArray[np.int32]
 
 BUCKETS = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""The lengths that texts are padded to, unless told."""
-
-_JSON = "tokenizer.json"
-_WORDS = "vocab.txt"
-_PAIRS = ("vocab.json", "merges.txt")
-_SETTINGS = "tokenizer_config.json"
-
-_FAMILIES = {"bert": "bert", "distilbert": "bert", "gpt2": "gpt2", "roberta": "roberta"}
-_NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-
-
-def _special(content: str, lstrip: bool = False) -> AddedToken:
-    return AddedToken(content, lstrip=lstrip, normalized=False, special=True)
-
-
-_DEFAULTS = {
-    "bert": {
-        n: _special(f"[{n.upper()}]") for n in ("unk", "sep", "pad", "cls", "mask")
-    },
-    "gpt2": {n: _special("<|endoftext|>") for n in ("bos", "eos", "unk")},
-    "roberta": {
-        "bos": _special("<s>"),
-        "eos": _special("</s>"),
-        "unk": _special("<unk>"),
-        "sep": _special("</s>"),
-        "pad": _special("<pad>"),
-        "cls": _special("<s>"),
-        "mask": _special("<mask>", lstrip=True),  # as published: takes the space before
-    },
-}
+"""The lengths that texts are padded to, unless others are given."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +29,14 @@ class Encoded:
 
     ids: list[int]
     types: list[int]
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+    """Where each token begins and ends in its text, in characters."""
+    words: list[int | None] = field(default_factory=list)
+    """The word of its text that each token is a piece of; None of special tokens."""
+    texts: list[int | None] = field(default_factory=list)
+    """Which text each token is of, 0 or 1; None of special tokens."""
+    cut: int = 0
+    """Tokens that were cut off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +53,16 @@ class Tokenizer:
     """Text to tokens and back, as the model was trained. Safe to share by threads."""
 
     def __init__(
-        self, backend: Backend, pad_id: int, eos_id: int | None, truncation_side: str
+        self,
+        backend: Backend,
+        pad_id: int,
+        eos_id: int | None,
+        truncation_side: str,
+        mask_token: str | None = None,
     ) -> None:
         self.pad_id = pad_id
         self.eos_id = eos_id
+        self.mask_token = mask_token
         self._backend = backend
         self._side = truncation_side
         self._lock = threading.Lock()  # the backend keeps the truncation as state
@@ -94,46 +70,23 @@ class Tokenizer:
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
         """The tokenizer in a Hugging Face folder; refuses what it cannot read."""
-        source = _read_source(Path(folder))
-        try:
-            backend = _build(source)
-            return cls._of(source, backend)
-        except CheckpointError:
-            raise
-        except Exception as error:  # the library raises bare exceptions
-            raise CheckpointError(
-                f"The tokenizer in {source.root} cannot be read: {error}"
-            ) from None
+        read = read_tokenizer(folder)
+        return cls(
+            read.backend,
+            read.pad_id,
+            read.eos_id,
+            read.truncation_side,
+            read.mask_token,
+        )
 
-    @classmethod
-    def _of(cls, source: "_Source", backend: Backend) -> "Tokenizer":
-        padding, truncation = backend.padding or {}, backend.truncation or {}
-        backend.no_padding()
-        backend.no_truncation()
-        known = backend.get_added_tokens_decoder().values()
-        written = {token.content for token in known}
-        backend.add_special_tokens(
-            [
-                token
-                for token in source.named.values()
-                if token.content not in written
-                and backend.token_to_id(token.content) is not None
-            ]
+    @cached_property
+    def mask_id(self) -> int | None:
+        """The token that stands for a word that is asked for."""
+        return (
+            None
+            if self.mask_token is None
+            else self._backend.token_to_id(self.mask_token)
         )
-        eos = _first(
-            _named_id(source, backend, "eos"),
-            _known_id(backend, source.config.get("eos_token_id")),
-        )
-        pad = _first(
-            _named_id(source, backend, "pad"),
-            _known_id(backend, padding.get("pad_id")),
-            _known_id(backend, source.config.get("pad_token_id")),
-            eos,
-        )
-        side = source.settings.get("truncation_side", truncation.get("direction"))
-        if side not in (None, "left", "right"):
-            raise CheckpointError(f"{_SETTINGS} cuts on the {side!r}: left or right.")
-        return cls(backend, 0 if pad is None else pad, eos, side or "right")
 
     @cached_property
     def vocabulary(self) -> int:
@@ -155,12 +108,13 @@ class Tokenizer:
                     f"the special tokens it must be {least} at least."
                 )
         with self._lock:
-            if max_length is None:
-                self._backend.no_truncation()
-            else:
-                self._backend.enable_truncation(max_length, direction=self._side)
+            self._backend.no_truncation()
             try:
                 found = self._backend.encode(text, pair)
+                whole = len(found.ids)
+                if max_length is not None and whole > max_length:
+                    self._backend.enable_truncation(max_length, direction=self._side)
+                    found = self._backend.encode(text, pair)
             except TypeError:
                 raise SetupError(
                     "The text is not valid Unicode: it holds half of a surrogate "
@@ -168,7 +122,14 @@ class Tokenizer:
                 ) from None
             except Exception as error:  # the library raises bare exceptions
                 raise CheckpointError(f"The tokenizer failed: {error}") from None
-        return Encoded(found.ids, found.type_ids)
+        return Encoded(
+            found.ids,
+            found.type_ids,
+            found.offsets,
+            found.word_ids,
+            found.sequence_ids,
+            whole - len(found.ids),
+        )
 
     def decode(self, ids: Sequence[int] | Ints) -> str:
         """The text of tokens, special tokens left out."""
@@ -179,6 +140,11 @@ class Tokenizer:
                 f"{wrong} is not a token: ids go from 0 to {self.vocabulary - 1}."
             )
         return self._backend.decode(numbers, skip_special_tokens=True)
+
+    def word(self, token: int) -> str:
+        """A token as it is read by itself."""
+        shown = self._backend.decode([token], skip_special_tokens=False)
+        return shown.strip() or str(self._backend.id_to_token(token))
 
 
 def bucket_of(
@@ -218,219 +184,3 @@ def pad_batch(encoded: Sequence[Encoded], length: int, pad_id: int) -> Batch:
         mask[row, :count] = 1
         types[row, :count] = one.types
     return Batch(ids, mask, types, mask.sum(1, dtype=np.int32))
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What a folder says of its tokenizer, beside the vocabulary."""
-
-    root: Path
-    kind: str | None
-    config: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    named: Mapping[str, AddedToken]
-
-    @property
-    def family(self) -> str | None:
-        return _FAMILIES.get(str(self.kind))
-
-
-def _read_source(root: Path) -> _Source:
-    if not root.is_dir():
-        raise CheckpointError(f"{root} is not a folder.")
-    config = _read_json(root / "config.json", missing={})
-    settings = _read_json(root / _SETTINGS, missing={})
-    told = _read_json(root / "special_tokens_map.json", missing={}) | settings
-    kind = config.get("model_type") or _kind_of(settings.get("tokenizer_class"))
-    if kind is None and (root / _WORDS).is_file():
-        kind = "bert"
-    source = _Source(root, kind, config, settings, {})
-    return replace(source, named=_named(told, _DEFAULTS.get(source.family or "", {})))
-
-
-def _kind_of(tokenizer_class: Any) -> str | None:
-    if not isinstance(tokenizer_class, str):
-        return None
-    return tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer").lower()
-
-
-def _named(
-    told: Mapping[str, Any], defaults: Mapping[str, AddedToken]
-) -> dict[str, AddedToken]:
-    named = dict(defaults)
-    for name in _NAMES:
-        value = told.get(f"{name}_token")
-        if value is None and f"{name}_token" in told:
-            named.pop(name, None)
-        elif value is not None and (name not in named or value != named[name].content):
-            named[name] = _added(value, special=True)
-    return named
-
-
-def _added(value: Any, special: bool) -> AddedToken:
-    """A token as the files of transformers write it: its content, or a table."""
-    told = {"content": value} if isinstance(value, str) else value
-    if not isinstance(told, dict) or not isinstance(told.get("content"), str):
-        raise CheckpointError(f"{_SETTINGS} holds {value!r}, which is not a token.")
-    flags = ("lstrip", "rstrip", "single_word", "normalized")
-    return AddedToken(
-        told["content"],
-        special=special or told.get("special") is True,
-        **{flag: told.get(flag) is True for flag in flags},
-    )
-
-
-def _build(source: _Source) -> Backend:
-    root = source.root
-    if (root / _JSON).is_file():
-        return Backend.from_buffer(_read(root / _JSON))
-    if (root / _WORDS).is_file():
-        backend = _word_pieces(source)
-    elif all((root / name).is_file() for name in _PAIRS):
-        backend = _byte_pairs(source)
-    else:
-        raise CheckpointError(
-            f"{root} holds no tokenizer: looked for {_JSON}, for {_WORDS} (BERT) and "
-            f"for {' with '.join(_PAIRS)} (GPT-2, RoBERTa)."
-        )
-    _add_tokens(source, backend)
-    return backend
-
-
-def _word_pieces(source: _Source) -> Backend:
-    """BERT's: whole words, then pieces of words."""
-    if source.family != "bert":
-        raise _not_of(source, _WORDS, "bert, distilbert")
-    lines = _read_text(source.root / _WORDS).removesuffix("\n").split("\n")
-    words = {line.rstrip(): number for number, line in enumerate(lines)}
-    settings = source.settings
-    backend = Backend(models.WordPiece(words))
-    unknown, _ = _must_know(source, backend, "unk")
-    backend.model.unk_token = unknown
-    backend.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
-        strip_accents=settings.get("strip_accents"),
-        lowercase=settings.get("do_lower_case", True),
-    )
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix="##")
-    backend.post_processor = post_processors.BertProcessing(
-        _must_know(source, backend, "sep"), _must_know(source, backend, "cls")
-    )
-    return backend
-
-
-def _byte_pairs(source: _Source) -> Backend:
-    """GPT-2's and RoBERTa's: merges of bytes."""
-    if source.family not in ("gpt2", "roberta"):
-        raise _not_of(source, " with ".join(_PAIRS), "gpt2, roberta")
-    vocabulary, merges = (source.root / name for name in _PAIRS)
-    backend = Backend(models.BPE(_read_json(vocabulary), _read_merges(merges)))
-    spaced = source.settings.get("add_prefix_space", False)
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
-    backend.decoder = decoders.ByteLevel()
-    if source.family == "roberta":
-        backend.post_processor = post_processors.RobertaProcessing(
-            _must_know(source, backend, "sep"), _must_know(source, backend, "cls")
-        )
-    elif source.settings.get("add_bos_token", False):
-        token, number = _must_know(source, backend, "bos")
-        backend.post_processor = post_processors.TemplateProcessing(
-            single=[token, "$A"],
-            pair=[token, "$A", f"{token}:1", "$B:1"],
-            special_tokens=[(token, number)],
-        )
-    return backend
-
-
-def _read_merges(path: Path) -> list[tuple[str, str]]:
-    merges = []
-    for number, line in enumerate(_read_text(path).split("\n"), 1):
-        if not line.strip("\r") or line.startswith("#version"):
-            continue
-        pair = line.strip("\r").split(" ")
-        if len(pair) != 2:
-            raise CheckpointError(f"{path}, line {number}: a merge is of two tokens.")
-        merges.append((pair[0], pair[1]))
-    return merges
-
-
-def _add_tokens(source: _Source, backend: Backend) -> None:
-    """Add what the folder adds to its vocabulary, under the ids it gives."""
-    special = {token.content for token in source.named.values()}
-    extra = _read_json(source.root / "added_tokens.json", missing={})
-    added = {
-        number: _added(content, content in special) for content, number in extra.items()
-    }
-    told = source.settings.get("added_tokens_decoder", {})
-    added |= {
-        int(number): _added(value, special=False) for number, value in told.items()
-    }
-    for number, token in sorted(added.items(), key=lambda item: item[0]):
-        (backend.add_special_tokens if token.special else backend.add_tokens)([token])
-        found = backend.token_to_id(token.content)
-        if found != number:
-            raise CheckpointError(
-                f"{source.root} gives the added token {token.content!r} the id "
-                f"{number}, but after its vocabulary it would be {found}."
-            )
-
-
-def _must_know(source: _Source, backend: Backend, name: str) -> tuple[str, int]:
-    token, number = source.named.get(name), _named_id(source, backend, name)
-    if token is None or number is None:
-        content = f", {token.content!r}," if token else ""
-        raise CheckpointError(
-            f"The vocabulary in {source.root} lacks the {name} token{content} without "
-            f"which a model of type {source.kind} does not work."
-        )
-    return token.content, number
-
-
-def _not_of(source: _Source, files: str, kinds: str) -> CheckpointError:
-    return CheckpointError(
-        f"{source.root} holds {files}, which is read for models of type {kinds}; "
-        f"by its config.json and {_SETTINGS} the type is {source.kind}. Save it with "
-        f"transformers to get a {_JSON}, which is read for every type."
-    )
-
-
-def _named_id(source: _Source, backend: Backend, name: str) -> int | None:
-    token = source.named.get(name)
-    return None if token is None else backend.token_to_id(token.content)
-
-
-def _known_id(backend: Backend, value: Any) -> int | None:
-    """An id that a file tells (a list tells the first), if it is a token."""
-    number = value[0] if isinstance(value, list) and value else value
-    if not isinstance(number, int) or not 0 <= number < 1 << 31:
-        return None
-    return None if backend.id_to_token(number) is None else number
-
-
-def _first(*numbers: int | None) -> int | None:
-    return next((number for number in numbers if number is not None), None)
-
-
-def _read(path: Path) -> bytes:
-    return read_limited(path, MAX_JSON, CheckpointError, f"{MAX_JSON} bytes")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return _read(path).decode()
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 at byte {error.start}.") from None
-
-
-def _read_json(path: Path, missing: dict[str, Any] | None = None) -> dict[str, Any]:
-    if missing is not None and not path.is_file():
-        return missing
-    try:
-        loaded = json.loads(_read_text(path))
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is not JSON.") from None
-    if not isinstance(loaded, dict):
-        raise CheckpointError(f"{path} does not hold a JSON object.")
-    return loaded

@@ -1,33 +1,12 @@
-"""From a JAX function to a typed plan that three parties execute.
+"""From a JAX function to a plan that three parties execute.
 
-In topological order: operations, graph, trace, profile, calibrate; passes (simplify,
-recognise, mask, normalise, fit, approximate, rings, types, paper, region, emit); plan,
-verify, pipeline, artifact; execute, local; simulator, bounds; spu_cost, cost, explain,
-estimate, draw.
+In topological order: builder, trace, profile, calibrate; passes (simplify, recognise,
+mask, coarsen, normalise, fit, tabulate, approximate, lookup, rings, types, paper;
+draft, region, subscripts, order, emit); bounds; pipeline.
 """
 
-from ditto.compiler.estimate import LAN, WAN, Estimate, Network
-from ditto.compiler.local import Run, StepCost, run_local
+from ditto.compiler.bounds import RangeReport
 from ditto.compiler.pipeline import compile  # noqa: A004
-from ditto.compiler.plan import Plan
 from ditto.compiler.profile import PROFILES, Profile, find_profile
-from ditto.compiler.simulator import Headroom, Simulated, Simulator, simulate
 
-__all__ = [
-    "LAN",
-    "PROFILES",
-    "WAN",
-    "Estimate",
-    "Headroom",
-    "Network",
-    "Plan",
-    "Profile",
-    "Run",
-    "Simulated",
-    "Simulator",
-    "StepCost",
-    "compile",
-    "find_profile",
-    "run_local",
-    "simulate",
-]
+__all__ = ["PROFILES", "Profile", "RangeReport", "compile", "find_profile"]

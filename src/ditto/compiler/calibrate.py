@@ -1,25 +1,37 @@
 """How large every value of a graph gets, from sample inputs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ditto.compiler.graph import Graph, Node, Settle, walk
-from ditto.compiler.operations import MOVES
 from ditto.errors import FixedPointRangeError, SetupError
+from ditto.fixedpoint import Array
+from ditto.operations import Sampled, Trait, has, walk_samples
+from ditto.operations.arguments import computed_dtype
+from ditto.plan import Graph, Node
 
 Samples = Sequence[Sequence[Any]]
 """For each sample, the flat inputs of the graph."""
 
 
 _ENORMOUS = 1e15
-_KEPT = MOVES | {"transpose", "within"}
+_SAME_RANGE = Trait.RESHAPES | Trait.KEEPS_RANGE
 """What leaves the range of its operand as it is."""
 _FEW = 16
-"""Samples that all graphs but the first are run on."""
+"""Samples that all graphs but the first are run on, and that are computed together if
+they are small: an operation is then called once for all of them."""
+_ELEMENTS = 1 << 22
+"""That a value may have in all samples that are computed together."""
+_AT_ONCE = 2
+"""Groups of samples that are evaluated at the same time: one computes while another is
+looked at."""
 _NEARLY = 0.05
 """What is lost if a sample stands for one that goes further."""
 
@@ -31,6 +43,8 @@ class Range:
     low: float
     high: float
     mean_square: float
+    spread: float = 1.0
+    """How many times further the furthest sample goes than samples usually do."""
 
     @property
     def largest(self) -> float:
@@ -43,6 +57,12 @@ class Range:
         return max(math.sqrt(self.mean_square), self.largest * 1e-4, 1e-12)
 
 
+OnStage = Callable[[str], None]
+"""Called with what is being done."""
+_Table = list[Range]
+"""What one sample shows of every node."""
+
+
 class Calibration:
     """Sample inputs, and how large they make every value of a graph.
 
@@ -50,29 +70,49 @@ class Calibration:
     others those alone that went furthest somewhere, which show nearly the same.
     """
 
-    def __init__(self, samples: Samples) -> None:
+    def __init__(self, samples: Samples, on_stage: OnStage | None = None) -> None:
         if not samples:
             raise SetupError("Calibration needs at least one sample.")
-        self.samples = list(samples)
+        self._on_stage = on_stage or _ignore
+        self.samples = _on_device(samples)
+        self._together = min(_FEW, max(2, len(samples)))
         self._chosen = False
+        self._known: tuple[Graph, list[Range]] | None = None
 
     def ranges(self, graph: Graph) -> list[Range]:
         """The range of every node over all samples.
 
         The parties find a coarse maximum or one step more: samples take turns with it.
         """
+        if self._known is None or self._known[0] is not graph:
+            self._on_stage(f"calibrating on {len(self.samples)} samples")
+            self._known = (graph, self._measure(graph))
+            self._on_stage("compiling")
+        return self._known[1]
+
+    def assume(self, graph: Graph, ranges: list[Range]) -> None:
+        """Ranges of a graph that follow from those of the graph before."""
+        self._known = (graph, ranges)
+
+    def _measure(self, graph: Graph) -> list[Range]:
         coarse = any(node.op == "coarse_max" for node in graph.nodes)
         samples = self.samples
         if coarse and len(samples) == 1:
             samples = [*samples, *samples]
-        tables: list[list[Range]] = []
-        for k, sample in enumerate(samples):
-            settle = _one_step_more if coarse and k % 2 else None
-            before = samples[k - 1] if k else None
-            known = tables[k - 1] if k else None
-            tables.append(_ranges_of(graph, sample, settle, before, known))
+        alike = _alike(samples)
+        size = _group_size(graph, alike, self._together)
+        groups = [samples[k : k + size] for k in range(0, len(samples), size)]
+
+        def tables_of(k: int, first: _Table | None = None) -> list[_Table]:
+            return _tables_of(graph, groups[k], size, alike, k * size, first)
+
+        tables = tables_of(0)
+        later = partial(tables_of, first=tables[0])
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for more in pool.map(later, range(1, len(groups))):
+                tables += more
         if not self._chosen:
-            self.samples = [self.samples[k] for k in _furthest(tables)]
+            self.samples = [samples[k] for k in _furthest(tables)]
             self._chosen = True
         result = [_joined(seen) for seen in zip(*tables, strict=True)]
         for node, seen in zip(graph.nodes, result, strict=True):
@@ -86,24 +126,74 @@ class Calibration:
         return result
 
 
-def _ranges_of(
-    graph: Graph,
-    sample: Sequence[Any],
-    settle: Settle | None,
-    before: Sequence[Any] | None,
-    known: list[Range] | None,
-) -> list[Range]:
-    """The range of every node on one sample; what is as before is not looked at."""
-    found: list[Range] = []
-    for i, value in walk(graph, sample, settle=settle):
-        node = graph.nodes[i]
-        if node.op in _KEPT:
-            found.append(found[node.inputs[0]])
-        elif known is not None and _same(node, sample, before):
-            found.append(known[i])
+def _ignore(_: str) -> None:
+    """Nobody asked what is being done."""
+
+
+def _on_device(samples: Samples) -> list[list[Any]]:
+    """The samples as JAX holds them; what they share is copied once."""
+    copies: dict[int, Any] = {}
+
+    def copied(x: Any) -> Any:
+        if id(x) not in copies:
+            copies[id(x)] = jnp.asarray(x, np.dtype(computed_dtype(x, "A sample")))
+        return copies[id(x)]
+
+    return [[copied(x) for x in sample] for sample in samples]
+
+
+def _alike(samples: Samples) -> list[bool]:
+    """For each input, whether it is the very same array in all samples."""
+    return [all(x is each[0] for x in each) for each in zip(*samples, strict=True)]
+
+
+def _group_size(graph: Graph, alike: Sequence[bool], most: int) -> int:
+    """How many samples are computed together, ``most`` at most."""
+    differs: list[bool] = []
+    largest = 1
+    for node in graph.nodes:
+        if node.op == "input":
+            differs.append(not alike[node.params["index"]])
         else:
-            found.append(_range_of(value))
-    return found
+            coarse = node.op == "coarse_max"
+            differs.append(coarse or any(differs[u] for u in node.inputs))
+        if differs[-1]:
+            largest = max(largest, math.prod(node.shape))
+    return max(1, min(most, _ELEMENTS // largest))
+
+
+def _tables_of(
+    graph: Graph,
+    samples: Samples,
+    size: int,
+    alike: Sequence[bool],
+    start: int,
+    first: _Table | None,
+) -> list[_Table]:
+    """For each of some samples, of which ``start`` is the number of the first one, the
+    range of every node; the table of another sample knows what is the same in all."""
+    count = len(samples)
+    full = [*samples, *[samples[-1]] * (size - count)]  # one shape, compiled once
+    arguments = [
+        Sampled(each[0], batched=False)
+        if same
+        else Sampled(jnp.asarray(np.stack([*map(np.asarray, each)])), batched=True)
+        for each, same in zip(zip(*full, strict=True), alike, strict=True)
+    ]
+    tables: list[_Table] = [[] for _ in samples]
+    settle = partial(_every_second_one_step_more, (start + np.arange(size)) % 2)
+    for i, value in walk_samples(graph, arguments, settle):
+        node = graph.nodes[i]
+        if has(node.op, _SAME_RANGE):
+            ranges = [table[node.inputs[0]] for table in tables]
+        elif value.batched:
+            ranges = _ranges_of(np.asarray(value.array)[:count])
+        else:
+            known = _range_of(value.array) if first is None else first[i]
+            ranges = [known] * count
+        for table, seen in zip(tables, ranges, strict=True):
+            table.append(seen)
+    return tables
 
 
 def _furthest(tables: list[list[Range]]) -> list[int]:
@@ -123,34 +213,40 @@ def _furthest(tables: list[list[Range]]) -> list[int]:
     return sorted(chosen)
 
 
-def _one_step_more(node: Node, value: Any) -> Any:
-    return value + node.params["step"] if node.op == "coarse_max" else value
+def _every_second_one_step_more(odd: Array, node: Node, value: Sampled) -> Sampled:
+    if node.op != "coarse_max":
+        return value
+    array = value.array if value.batched else value.array[None]
+    steps = (node.params["step"] * odd).reshape(-1, *[1] * (array.ndim - 1))
+    return Sampled(array + steps.astype(array.dtype), batched=True)
 
 
-def _same(node: Node, sample: Sequence[Any], before: Sequence[Any] | None) -> bool:
-    """Whether a constant or an input is the very array it was in the sample before."""
-    if node.op != "input" or before is None:
-        return node.op == "constant"
-    index = node.params["index"]
-    return sample[index] is before[index]
+def _range_of(value: ArrayLike) -> Range:
+    return _ranges_of(np.asarray(value)[None])[0]
 
 
-def _range_of(value: Any) -> Range:
-    array = np.asarray(value)
-    if array.size == 0:
-        return Range(0.0, 0.0, 0.0)
-    flat = array.reshape(-1).astype(np.float32, copy=False)
-    low, high = float(flat.min()), float(flat.max())
-    if max(-low, high) > _ENORMOUS:  # a mask
-        return Range(low, high, _ENORMOUS**2)
-    return Range(low, high, float(np.dot(flat, flat)) / flat.size)
+def _ranges_of(values: Array) -> list[Range]:
+    """The range of each row."""
+    if values.size == 0:
+        return [Range(0.0, 0.0, 0.0)] * len(values)
+    rows = values.reshape(len(values), -1).astype(np.float32, copy=False)
+    ends = zip(rows, rows.min(1).tolist(), rows.max(1).tolist(), strict=True)
+    return [
+        Range(low, high, _ENORMOUS**2)
+        if max(-low, high) > _ENORMOUS  # a mask
+        else Range(low, high, float(np.dot(row, row)) / row.size)
+        for row, low, high in ends
+    ]
 
 
 def _joined(seen: Sequence[Range]) -> Range:
+    sizes = sorted(r.largest for r in seen)
+    usual = sizes[len(sizes) // 2]
     return Range(
         min(r.low for r in seen),
         max(r.high for r in seen),
         sum(r.mean_square for r in seen) / len(seen),
+        sizes[-1] / usual if usual > 0 else 1.0,
     )
 
 

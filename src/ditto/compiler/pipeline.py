@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 
-from ditto.compiler.calibrate import Calibration, Range, samples_from_bounds
-from ditto.compiler.execute import prepare
-from ditto.compiler.graph import Builder, Graph
+from ditto.compiler.bounds import RangeReport, prove, report_ranges, take_proven
+from ditto.compiler.builder import Builder
+from ditto.compiler.calibrate import Calibration, OnStage, Range, samples_from_bounds
 from ditto.compiler.passes.approximate import approximate
 from ditto.compiler.passes.coarsen import coarsen
 from ditto.compiler.passes.emit import Emitter
@@ -18,18 +17,20 @@ from ditto.compiler.passes.mask import bound_masks, soften_masks
 from ditto.compiler.passes.normalise import normalise
 from ditto.compiler.passes.paper import assign_paper_rings
 from ditto.compiler.passes.recognise import recognise
-from ditto.compiler.passes.rings import Kind, assign_rings, secrets
+from ditto.compiler.passes.rings import Placement, assign_rings, secrets
 from ditto.compiler.passes.simplify import simplify
 from ditto.compiler.passes.tabulate import is_square, widened
 from ditto.compiler.passes.types import assign_types, check_room
-from ditto.compiler.plan import Plan, Role, structure_of
 from ditto.compiler.profile import Profile, find_profile
-from ditto.compiler.trace import Traced, dtype_of, trace
-from ditto.compiler.verify import verify, verify_graph
+from ditto.compiler.trace import Traced, trace
 from ditto.errors import SetupError
-from ditto.fixedpoint import FxpType
+from ditto.fixedpoint import Array, FxpType
+from ditto.operations.arguments import check_arguments, computed_dtype
+from ditto.plan import Graph, InputRole, Plan, Tree, structure_of
+from ditto.runtime.executor import prepare
+from ditto.steps import check_graph, check_plan
 
-Samples = list[list[Any]]
+Samples = list[list[Array]]
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Context:
     """What passes know beside the graph."""
 
     profile: Profile
-    roles: tuple[Role, ...]
+    roles: tuple[InputRole, ...]
     calibration: Calibration | None
-    kept: tuple[int, ...]
-    like: Plan | None
+    retained: tuple[int, ...]
+    reuse_shares_of: Plan | None
 
     def secret(self, graph: Graph) -> list[bool]:
         """For every node, whether it is secret."""
-        return secrets(graph, [role == "public" for role in self.roles])
+        return secrets(graph, [role is InputRole.PUBLIC for role in self.roles])
 
     def ranges(self, graph: Graph) -> list[Range] | None:
         """For every node, what calibration shows of it."""
@@ -61,6 +62,17 @@ class Context:
             raise SetupError("This pass needs calibration.")
         return found
 
+    def bound_masks(self, graph: Graph) -> Graph:
+        """The pass of that name; the ranges it tells spare a run on the samples."""
+        bounded, ranges = bound_masks(graph, self.known(graph), self.secret(graph))
+        if self.calibration is not None:
+            self.calibration.assume(bounded, ranges)
+        return bounded
+
+
+OnRanges = Callable[[RangeReport], None]
+"""Called with what holds every range of a plan. It tells of the weights more than a
+plan may: it is the owner's alone."""
 
 Pass = Callable[[Graph, Context], Graph]
 
@@ -86,7 +98,7 @@ PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
         _SIMPLIFY,
         _LOOK_UP,
         _RECOGNISE,
-        ("bound masks", lambda g, c: bound_masks(g, c.known(g), c.secret(g))),
+        ("bound masks", lambda g, c: c.bound_masks(g)),
         ("coarsen", lambda g, c: coarsen(g, c.known(g), c.secret(g), c.margins(g))),
         ("normalise", lambda g, c: normalise(g, c.secret(g))),
         _APPROXIMATE,
@@ -97,152 +109,196 @@ PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
 
 
 def compile(  # noqa: A001
-    function: Callable[..., Any],
-    arguments: Sequence[Any],
+    function: Callable[..., Tree],
+    arguments: Sequence[Tree],
     *,
     profile: str | Profile = "ditto",
-    calibration: Sequence[Sequence[Any]] | None = None,
+    calibration: Sequence[Sequence[Tree]] | None = None,
     bounds: Sequence[float] | None = None,
-    weights: Sequence[int] = (),
-    public: Sequence[int] = (),
-    state: Sequence[int] = (),
-    keep: Sequence[int] = (),
-    like: Plan | None = None,
+    weight_argnums: Sequence[int] = (),
+    public_argnums: Sequence[int] = (),
+    state_argnums: Sequence[int] = (),
+    retain_outputs: Sequence[int] = (),
+    reuse_shares_of: Plan | None = None,
+    on_ranges: OnRanges | None = None,
+    on_stage: OnStage | None = None,
 ) -> Plan:
     """Compile a JAX function for three parties.
 
     ``arguments`` are examples of the function's arguments (arrays, or trees of arrays).
-    All are secret but those whose positions are in ``public``. Those in ``weights`` are
-    secret and always the same, so their ranges need no margin.
+    All are secret but those whose positions are in ``public_argnums``. Those in
+    ``weight_argnums`` are secret and always the same, so their ranges need no margin.
 
     ``calibration`` is a list of sample arguments, each as long as ``arguments``; from
     them the compiler learns how large every value gets. Without samples, ``bounds``
     gives the largest magnitude of each argument, and samples are drawn from it.
 
-    A function that goes on where it stopped returns a tuple, of which the parties
-    ``keep`` the results at these positions, and takes them again as the arguments in
-    ``state``. ``like`` is a plan whose weights and state are to serve this one too.
+    A function that continues where it stopped returns a tuple, of which the parties
+    retain the results at the positions ``retain_outputs``, and takes them again as the
+    arguments in ``state_argnums``. ``reuse_shares_of`` is a plan whose shares of
+    weights and state are to serve this one too.
+
+    ``on_ranges`` is called with what holds each range of the plan, a proof, a check or
+    samples, if the profile chooses types by ranges. That is for the owner to see, and
+    for nobody else. ``on_stage`` is called with what is being done.
     """
+    if not callable(function):
+        raise SetupError(f"compile takes a function, got {type(function).__name__}.")
+    check_arguments(arguments)
     chosen = find_profile(profile)
-    for k in (*weights, *public, *state):
+    for k in (*weight_argnums, *public_argnums, *state_argnums):
         if not 0 <= k < len(arguments):
             raise SetupError(
-                f"weights, public and state name arguments 0 to {len(arguments) - 1}, "
-                f"got {k}."
+                f"weight_argnums, public_argnums and state_argnums name arguments 0 to "
+                f"{len(arguments) - 1}, got {k}."
             )
     traced = trace(function, arguments)
-    roles = tuple(_role(k, weights, public, state) for k in traced.arguments)
+    roles = tuple(
+        _role(k, weight_argnums, public_argnums, state_argnums)
+        for k in traced.arguments
+    )
     samples = _samples(traced, arguments, calibration, bounds, chosen)
-    calibrated = None if samples is None else Calibration(samples)
-    context = Context(chosen, roles, calibrated, _kept(traced.result, keep), like)
+    calibrated = None if samples is None else Calibration(samples, on_stage)
+    retained = _retained(traced.result, retain_outputs)
+    context = Context(chosen, roles, calibrated, retained, reuse_shares_of)
     graph = _numbers_only(traced.graph, roles)
     for _, run_pass in PASSES[chosen.engine]:
         graph = run_pass(graph, context)
-        verify_graph(graph)
-    return _finish(graph, traced, context)
+        check_graph(graph)
+    return _finish(graph, traced, context, on_ranges)
 
 
-def _finish(graph: Graph, traced: Traced, context: Context) -> Plan:
+def _finish(
+    graph: Graph, traced: Traced, context: Context, on_ranges: OnRanges | None
+) -> Plan:
     profile, hidden = context.profile, context.secret(graph)
     types = None
     if profile.engine == "rings":
         margins = _margins(graph, context)
-        known = widened(graph, context.known(graph), margins)
-        kinds = assign_rings(graph, known, hidden)
+        seen, values = context.known(graph), _weight_values(graph, context)
+        proof = prove(graph, seen, hidden, values)
+        known = widened(graph, take_proven(graph, seen, margins, proof), margins)
+        placements = assign_rings(graph, known, hidden)
         types = assign_types(
             graph,
-            kinds,
+            placements,
             known,
             margins,
             weights=_weights(graph, context.roles),
-            shown={i for k, i in enumerate(graph.outputs) if k not in context.kept},
+            shown={i for k, i in enumerate(graph.outputs) if k not in context.retained},
             given=_given_fracs(graph, traced, context),
         )
     elif profile.engine == "rings-in-spu":
-        kinds = assign_paper_rings(graph, hidden)
+        placements = assign_paper_rings(graph, hidden)
     else:
-        kinds = ["high" if h else "public" for h in hidden]
-    kinds = _native_stay(graph, kinds)
-    kept = dict(zip(context.kept, _state_types(context), strict=True))
-    _check_kept(graph, context, kept)
-    emitter = Emitter(graph, kinds, types, profile, context.roles, traced.names, kept)
-    plan = emitter.plan(structure_of(traced.result))
-    verify(plan)
+        placements = ["high" if h else "public" for h in hidden]
+    placements = _native_stay(graph, placements)
+    retained = dict(zip(context.retained, _state_types(context), strict=True))
+    _check_retained(graph, context, retained)
+    emitter = Emitter(
+        graph, placements, types, profile, context.roles, traced.names, retained
+    )
+    plan, origins = emitter.plan(structure_of(traced.result))
+    check_plan(plan)
     _check_state(plan, context)
     prepare(plan)  # what SPU cannot do is refused now, not when three parties wait
+    if profile.engine == "rings" and on_ranges is not None:
+        on_ranges(report_ranges(plan, origins, graph, seen, hidden, values))
     return plan
+
+
+def _weight_values(graph: Graph, context: Context) -> dict[int, Array]:
+    """The weights themselves, by node: they are the same in all samples."""
+    if context.calibration is None:
+        return {}
+    sample = context.calibration.samples[0]
+    return {
+        i: np.asarray(sample[k])
+        for k, i in enumerate(graph.inputs)
+        if context.roles[k] is InputRole.WEIGHT
+    }
 
 
 def _role(
     argument: int,
-    weights: Sequence[int],
-    public: Sequence[int],
-    state: Sequence[int],
-) -> Role:
-    if argument in public:
-        return "public"
-    if argument in state:
-        return "state"
-    return "weight" if argument in weights else "secret"
+    weight_argnums: Sequence[int],
+    public_argnums: Sequence[int],
+    state_argnums: Sequence[int],
+) -> InputRole:
+    if argument in public_argnums:
+        return InputRole.PUBLIC
+    if argument in state_argnums:
+        return InputRole.STATE
+    return InputRole.WEIGHT if argument in weight_argnums else InputRole.SECRET
 
 
-def _kept(result: Any, keep: Sequence[int]) -> tuple[int, ...]:
-    """The flat results of which the parties keep shares."""
-    if not keep:
+def _retained(result: Tree, retain_outputs: Sequence[int]) -> tuple[int, ...]:
+    """The flat results of which the parties retain shares."""
+    if not retain_outputs:
         return ()
-    if not isinstance(result, tuple) or not all(0 <= k < len(result) for k in keep):
+    if not isinstance(result, tuple) or not all(
+        0 <= k < len(result) for k in retain_outputs
+    ):
         raise SetupError(
-            f"keep={list(keep)} names results of a tuple; the function returns "
+            f"retain_outputs={list(retain_outputs)} names results of a tuple; the "
+            f"function returns "
             f"{len(result) if isinstance(result, tuple) else 'no tuple'}."
         )
-    return tuple(i for k in keep for i in jax.tree_util.tree_leaves(result[k]))
+    return tuple(
+        i for k in retain_outputs for i in jax.tree_util.tree_leaves(result[k])
+    )
 
 
 def _state_types(context: Context) -> list[FxpType | None]:
-    """The types that kept results must have: those of the state before them."""
-    count = len(context.kept)
-    if context.like is None or not count or not context.like.kept():
+    """The types that retained results must have: those of the state before them."""
+    count = len(context.retained)
+    if (
+        context.reuse_shares_of is None
+        or not count
+        or not context.reuse_shares_of.retained()
+    ):
         return [None] * count
-    held = [value.type for value in context.like.kept()]
+    held = [value.type for value in context.reuse_shares_of.retained()]
     if len(held) != count:
         raise SetupError(
-            f"The plan to be like keeps {len(held)} results, this one {count}."
+            f"The plan whose shares are reused retains {len(held)} results, this one "
+            f"{count}."
         )
     return list(held)
 
 
-def _weights(graph: Graph, roles: Sequence[Role]) -> set[int]:
-    return {i for k, i in enumerate(graph.inputs) if roles[k] == "weight"}
+def _weights(graph: Graph, roles: Sequence[InputRole]) -> set[int]:
+    return {i for k, i in enumerate(graph.inputs) if roles[k] is InputRole.WEIGHT}
 
 
 def _given_fracs(graph: Graph, traced: Traced, context: Context) -> dict[int, int]:
     """The fracs in which weights and state are shared already, by node."""
-    if context.like is None:
+    if context.reuse_shares_of is None:
         return {}
-    values = context.like.values
+    values = context.reuse_shares_of.values
     shared = {
-        given.name: values[given.forms[0]].fxp.frac
-        for given in context.like.inputs
-        if given.role == "weight" and len(given.forms) == 1
+        spec.name: values[spec.encodings[0]].fxp.frac
+        for spec in context.reuse_shares_of.inputs
+        if spec.role is InputRole.WEIGHT and len(spec.encodings) == 1
     }
-    held = iter(value.fxp.frac for value in context.like.kept())
+    held = iter(value.fxp.frac for value in context.reuse_shares_of.retained())
     found: dict[int, int] = {}
     for k, i in enumerate(graph.inputs):
-        if context.roles[k] == "state":
+        if context.roles[k] is InputRole.STATE:
             found[i] = next(held)
-        elif context.roles[k] == "weight" and traced.names[k] in shared:
+        elif context.roles[k] is InputRole.WEIGHT and traced.names[k] in shared:
             found[i] = shared[traced.names[k]]
     return found
 
 
-def _check_kept(
-    graph: Graph, context: Context, kept: Mapping[int, FxpType | None]
+def _check_retained(
+    graph: Graph, context: Context, retained: Mapping[int, FxpType | None]
 ) -> None:
-    """A result kept in the type of another plan has to fit it."""
-    if context.calibration is None or not any(kept.values()):
+    """A result retained in the type of another plan has to fit it."""
+    if context.calibration is None or not any(retained.values()):
         return
     known, margins = context.known(graph), _margins(graph, context)
-    for k, due in kept.items():
+    for k, due in retained.items():
         i = graph.outputs[k]
         if due is not None:
             check_room(known[i], due, margins[i])
@@ -250,20 +306,26 @@ def _check_kept(
 
 def _check_state(plan: Plan, context: Context) -> None:
     """A state is taken as the run before, and this one, leave it."""
-    taken = [plan.values[given.forms[0]].type for given in plan.state if given.forms]
-    left = [value.type for value in plan.kept()]
-    before = left if context.like is None else [v.type for v in context.like.kept()]
+    taken = [
+        plan.values[spec.encodings[0]].type for spec in plan.state if spec.encodings
+    ]
+    left = [value.type for value in plan.retained()]
+    before = (
+        left
+        if context.reuse_shares_of is None
+        else [v.type for v in context.reuse_shares_of.retained()]
+    )
     if taken and (len(taken) != len(left) or taken != before or left != before):
         raise SetupError(
             "The state is not taken in the types it is left in. Compile the function "
-            "that begins first, and this one with like=its plan."
+            "that begins first, and this one with reuse_shares_of=its plan."
         )
 
 
 def _samples(
     traced: Traced,
-    arguments: Sequence[Any],
-    calibration: Sequence[Sequence[Any]] | None,
+    arguments: Sequence[Tree],
+    calibration: Sequence[Sequence[Tree]] | None,
     bounds: Sequence[float] | None,
     profile: Profile,
 ) -> Samples | None:
@@ -288,7 +350,7 @@ def _samples(
     return None
 
 
-def _flat_sample(k: int, sample: Any, arguments: Sequence[Any]) -> list[Any]:
+def _flat_sample(k: int, sample: Tree, arguments: Sequence[Tree]) -> list[Array]:
     """One sample as flat inputs; it must be shaped as the arguments are."""
     if not isinstance(sample, tuple | list):
         raise SetupError(
@@ -306,14 +368,14 @@ def _flat_sample(k: int, sample: Any, arguments: Sequence[Any]) -> list[Any]:
         )
     leaves = jax.tree_util.tree_leaves(tuple(sample))
     for leaf in leaves:
-        dtype_of(leaf, f"An array of sample {k} of the calibration")
+        computed_dtype(leaf, f"An array of sample {k} of the calibration")
     return leaves
 
 
-def _native_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
+def _native_stay(graph: Graph, kinds: list[Placement]) -> list[Placement]:
     """Inputs and lookups are no part of a region, whatever computes the rest."""
 
-    def settled(op: str, kind: Kind) -> Kind:
+    def settled(op: str, kind: Placement) -> Placement:
         if kind == "public" or op not in ("input", "lookup"):
             return kind
         return "input" if op == "input" else "lookup"
@@ -322,17 +384,19 @@ def _native_stay(graph: Graph, kinds: list[Kind]) -> list[Kind]:
     return [settled(node.op, kind) for node, kind in pairs]
 
 
-def _numbers_only(graph: Graph, roles: Sequence[Role]) -> Graph:
+def _numbers_only(graph: Graph, roles: Sequence[InputRole]) -> Graph:
     """Secret bits come and leave as the integers 0 and 1: numbers are shared."""
     builder = Builder()
     place: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
         inputs = tuple(place[u] for u in node.inputs)
         if node.op == "constant":
-            place[i] = builder.constant(graph.constant(i))
+            place[i] = builder.constant(graph.constants[node.params["index"]])
         elif node.op != "input":
             place[i] = builder.emit_encoded(node.op, inputs, node.params, node.scope)
-        elif node.dtype == "bool" and roles[node.params["index"]] != "public":
+        elif (
+            node.dtype == "bool" and roles[node.params["index"]] is not InputRole.PUBLIC
+        ):
             number = builder.input(node.params["index"], node.shape, "int32")
             zero = builder.constant(np.zeros(node.shape, np.int32))
             place[i] = builder.emit("ne", number, zero)
@@ -361,15 +425,19 @@ def _only_for_maximum(graph: Graph, users: list[int]) -> bool:
 def _margins(graph: Graph, context: Context) -> list[float]:
     """1 for weights and what follows from them alone, the profile's for the rest.
 
-    Twice as much for what is kept: plans that go on with it are calibrated on others.
+    Twice as much for what is retained: plans that continue it have other samples.
     """
-    kept = {graph.outputs[k] for k in context.kept} if context.like is None else set()
+    kept = (
+        {graph.outputs[k] for k in context.retained}
+        if context.reuse_shares_of is None
+        else set()
+    )
     users = graph.users()
     fixed: list[bool] = []
     margins: list[float] = []
     for i, node in enumerate(graph.nodes):
         if node.op == "input":
-            fixed.append(context.roles[node.params["index"]] == "weight")
+            fixed.append(context.roles[node.params["index"]] is InputRole.WEIGHT)
         else:
             fixed.append(all(fixed[u] for u in node.inputs))
         margin = context.profile.at(node.scope).margin

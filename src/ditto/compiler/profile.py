@@ -7,7 +7,7 @@ pattern that matches a scope wins.
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -46,21 +46,24 @@ class Profile(BaseModel):
     """How far beyond its calibrated range every value may go."""
     rounds: Literal[1, 2, "mixed"] = 2
     """Of a recast; one round sends more bits. ``mixed``: one where results are few."""
-    overrides: tuple[tuple[str, Mapping[str, Any]], ...] = Field(
+    range_check: bool = False
+    """Whether the client learns that a value has left its range, and the answer may be
+    wrong with it."""
+    overrides: tuple[tuple[str, Mapping[str, object]], ...] = Field(
         default=(), strict=False
     )
 
     @field_validator("overrides", mode="before")
     @classmethod
-    def _pairs(cls, given: Any) -> Any:
-        pairs = given.items() if isinstance(given, Mapping) else given
+    def _pairs(cls, given: object) -> object:
         if not isinstance(given, Mapping | list | tuple):
             return given
+        pairs = given.items() if isinstance(given, Mapping) else given
         return tuple(tuple(p) if isinstance(p, list | tuple) else p for p in pairs)
 
     def at(self, scope: str) -> "Profile":
         """This profile as it holds in a scope."""
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         for pattern, fields in self.overrides:
             if fnmatchcase(scope, pattern) or fnmatchcase(scope, f"{pattern}/*"):
                 changes |= dict(fields)
@@ -74,12 +77,12 @@ class Profile(BaseModel):
             )
         return self.replace(**changes)
 
-    def replace(self, **changes: Any) -> "Profile":
+    def replace(self, **changes: object) -> "Profile":
         """This profile with some fields changed."""
         try:
             return Profile.model_validate({**self.model_dump(), **changes})
         except ValidationError as error:
-            raise SetupError(f"Not a profile: {error}") from None
+            raise SetupError(f"Not a profile: {_reasons(error)}.") from None
 
 
 PROFILES: Mapping[str, Profile] = {
@@ -96,6 +99,7 @@ PROFILES: Mapping[str, Profile] = {
             exp="squarings",
             gelu="accurate",
             rounds="mixed",
+            range_check=True,
         ),
     )
 }
@@ -111,3 +115,12 @@ def find_profile(profile: str | Profile) -> Profile:
             f"There is no profile {profile!r}; there are {', '.join(PROFILES)}."
         )
     return PROFILES[profile]
+
+
+def _reasons(error: ValidationError) -> str:
+    """What is wrong with each field, in a sentence."""
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}={each['input']!r}: "
+        f"{each['msg'][:1].lower()}{each['msg'][1:]}"
+        for each in error.errors(include_url=False)
+    )

@@ -1,15 +1,21 @@
 """From a JAX function to a graph: calls inlined, loops unrolled, scopes kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
+import numpy.typing as npt
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.tree_util import PyTreeDef
 
-from ditto.compiler.graph import Builder, Graph, abstract
-from ditto.compiler.operations import PRIMITIVES, encode_param
-from ditto.errors import SetupError, UnsupportedOperationError
+from ditto.compiler.builder import Builder
+from ditto.errors import UnsupportedOperationError
+from ditto.operations import PRIMITIVES, abstract, encode_param
+from ditto.operations.arguments import computed_dtype
+from ditto.plan import Graph, Tree
 
 _CALLS = {
     "pjit": "jaxpr",
@@ -54,11 +60,12 @@ _ALTERNATIVES = {
     "top_k": "jnp.sort and a slice: SPU's own is wrong now and then",
     "nextafter": "a step of your own: fixed point has no neighbouring float",
 }
+_Parameters = Mapping[str, Any]
+"""Of a JAX primitive: each has its own."""
 _OTHERWISE = (
     "arithmetic, comparison, selection, reductions, exp, log, rsqrt, tanh, or "
     "gather by public index"
 )
-_REAL = ("float16", "bfloat16", "float64", "float32")
 
 
 @dataclass(frozen=True)
@@ -69,14 +76,16 @@ class Traced:
     names: tuple[str, ...]
     arguments: tuple[int, ...]
     """For each input of the graph, the argument of the function it belongs to."""
-    result: Any
+    result: Tree
 
 
-def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
+def trace(function: Callable[..., Tree], arguments: Sequence[Tree]) -> Traced:
     """Trace the function at the shapes of the arguments."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(tuple(arguments))
     shapes = [
-        abstract(np.shape(v), dtype_of(v, f"Argument {jax.tree_util.keystr(path)}"))
+        abstract(
+            np.shape(v), computed_dtype(v, f"Argument {jax.tree_util.keystr(path)}")
+        )
         for path, v in leaves
     ]
     flat, out_tree = _flat(function, tree)
@@ -95,10 +104,12 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> Traced:
     return Traced(builder.finish(outputs), names, owners, tree_of_results)
 
 
-def _flat(function: Callable[..., Any], tree: Any) -> tuple[Any, Any]:
-    trees: list[Any] = []
+def _flat(
+    function: Callable[..., Tree], tree: PyTreeDef
+) -> tuple[Callable[..., list[jax.Array]], Callable[[], PyTreeDef]]:
+    trees: list[PyTreeDef] = []
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: jax.Array) -> list[jax.Array]:
         result = function(*jax.tree_util.tree_unflatten(tree, leaves))
         values, out_tree = jax.tree_util.tree_flatten(result)
         trees.append(out_tree)
@@ -107,26 +118,18 @@ def _flat(function: Callable[..., Any], tree: Any) -> tuple[Any, Any]:
     return flat, lambda: trees[-1]
 
 
-def dtype_of(value: Any, what: str) -> Any:
-    """What a plan computes a value in; refuses complex numbers."""
-    dtype = np.dtype(
-        value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-    )
-    if dtype.kind == "c":
-        raise SetupError(
-            f"{what} is {dtype.name}; plans compute on real numbers, integers and "
-            f"booleans. Take its real and its imaginary part as two arrays."
-        )
-    if dtype.name in _REAL:
-        return np.float32
-    return np.int32 if dtype.kind in "iu" else dtype
+def _dtype(atom: Var | Literal) -> np.dtype[np.generic]:
+    dtype: np.dtype[np.generic] = cast(ShapedArray, atom.aval).dtype
+    return dtype
 
 
 class _Inliner:
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
 
-    def inline(self, closed: Any, inputs: Sequence[int], scope: str) -> list[int]:
+    def inline(
+        self, closed: ClosedJaxpr | Jaxpr, inputs: Sequence[int], scope: str
+    ) -> list[int]:
         jaxpr = getattr(closed, "jaxpr", closed)
         values = dict(zip(jaxpr.invars, inputs, strict=True))
         for var, constant in zip(
@@ -134,9 +137,9 @@ class _Inliner:
         ):
             values[var] = self._constant(constant)
 
-        def read(atom: Any) -> int:
+        def read(atom: Var | Literal) -> int:
             if hasattr(atom, "val"):
-                return self._constant(np.asarray(atom.val, atom.aval.dtype))
+                return self._constant(np.asarray(atom.val, _dtype(atom)))
             return int(values[atom])
 
         for equation in jaxpr.eqns:
@@ -147,14 +150,14 @@ class _Inliner:
             values.update(zip(equation.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _constant(self, value: Any) -> int:
+    def _constant(self, value: npt.ArrayLike) -> int:
         array = np.asarray(value)
-        dtype = dtype_of(array, "A constant of the function")
+        dtype = computed_dtype(array, "A constant of the function")
         if array.dtype.kind == "f":
             array = np.clip(array, np.finfo(np.float32).min, np.finfo(np.float32).max)
         return self._builder.constant(array.astype(dtype))
 
-    def _equation(self, equation: Any, inputs: list[int], scope: str) -> list[int]:
+    def _equation(self, equation: JaxprEqn, inputs: list[int], scope: str) -> list[int]:
         name, params = equation.primitive.name, dict(equation.params)
         if name in _CALLS:
             return self.inline(params[_CALLS[name]], inputs, scope)
@@ -164,7 +167,7 @@ class _Inliner:
             return self._unroll(params, inputs, scope)
         if name == "split":
             return self._split(params, inputs[0], scope)
-        dtypes = [v.aval.dtype for v in equation.outvars]
+        dtypes = [_dtype(v) for v in equation.outvars]
         if any(jax.numpy.issubdtype(d, np.complexfloating) for d in dtypes):
             raise refusal("complex", scope)
         if name not in PRIMITIVES:
@@ -178,7 +181,7 @@ class _Inliner:
                 raise refusal(f"conversion to {params['new_dtype'].name}", scope)
             params = {
                 **params,
-                "new_dtype": dtype_of(np.empty(0, params["new_dtype"]), name),
+                "new_dtype": computed_dtype(np.empty(0, params["new_dtype"]), name),
             }
             params["weak_type"] = False
         if name == "dot_general":
@@ -194,7 +197,7 @@ class _Inliner:
             for k in range(len(equation.outvars))
         ]
 
-    def _split(self, params: Any, source: int, scope: str) -> list[int]:
+    def _split(self, params: _Parameters, source: int, scope: str) -> list[int]:
         shape, axis = self._builder.nodes[source].shape, params["axis"]
         ends = np.cumsum(params["sizes"])
         pieces = []
@@ -216,7 +219,7 @@ class _Inliner:
             strides=None,
         )
 
-    def _unroll(self, params: Any, inputs: list[int], scope: str) -> list[int]:
+    def _unroll(self, params: _Parameters, inputs: list[int], scope: str) -> list[int]:
         """A scan, step by step."""
         consts = inputs[: params["num_consts"]]
         carry = inputs[params["num_consts"] :][: params["num_carry"]]

@@ -9,18 +9,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
+from ditto.api import Mode, Pretrained, from_pretrained
+from ditto.api.answers import Reals
+from ditto.api.backends import OnPart, OnStage, SimulatedBackend
 from ditto.compiler import Profile
-from ditto.compiler.simulator import Headroom
-from ditto.errors import AnswerWarning, CapacityError, SetupError
+from ditto.errors import AnswerWarning, CapacityError, SetupError, TextCutWarning
 from ditto.evaluation.metrics import cosine, score
 from ditto.evaluation.tasks import TASKS, Example, read_examples, read_lines
-from ditto.inference import Mode, Pretrained, from_pretrained
-from ditto.inference.backends import OnPart, OnStage, SimulatedBackend
-from ditto.inference.samples import Text
+from ditto.models import Head
+from ditto.owner.samples import Text
+from ditto.simulation import Headroom
 
 LIKENESS = ("cosine", "greedy")
 """Tasks without labels: embeddings and texts, as alike as can be to the float model's.
@@ -43,10 +45,13 @@ class Evaluation:
     wrong."""
     doubts: list[str] = field(default_factory=list)
     """Inputs whose private answer is further from the float model's than it may be."""
+    cut: list[str] = field(default_factory=list)
+    """Inputs that were longer than the model, or the setting, takes."""
 
 
 Progress = Callable[[int, int], None]
-Asked = tuple[Any, Sequence[str | None]]
+Said = TypeVar("Said")
+Asked = tuple[Said, Sequence[str | None]]
 """What a backend answered, and why it may be wrong."""
 
 
@@ -84,7 +89,7 @@ def evaluate(
     watched: tuple[Mode, ...] = ("simulate",) if mode == "mpc" else ()
     model = open_model(folder, mode, setting)
     others: tuple[Mode, ...] = ("float", *watched)
-    backends = {other: model.also(other) for other in others} | {mode: model}
+    backends = {other: model.with_mode(other) for other in others} | {mode: model}
     result = Evaluation(task, mode, setting.profile.name, 0, {})
     try:
         if task in TASKS:
@@ -118,33 +123,36 @@ def open_model(folder: str | Path, mode: Mode, setting: Setting) -> Pretrained:
 
 
 def _check_labels(model: Pretrained, task: str) -> None:
-    if model.model.head != "classify":
+    if model.model.head is not Head.TEXT_CLASSIFICATION:
         raise SetupError(f"Task {task} needs a model for sequence classification.")
     due = len(TASKS[task].labels)
-    if model.model.config.labels != due:
+    if model.model.config.num_labels != due:
         raise SetupError(
-            f"Task {task} has {due} labels, the model {model.model.config.labels}."
+            f"Task {task} has {due} labels, the model {model.model.config.num_labels}."
         )
 
 
 def _asked(
     backends: dict[Mode, Pretrained],
-    ask: Callable[[Pretrained], Asked],
+    ask: Callable[[Pretrained], Asked[Said]],
     what: str,
     result: Evaluation,
-) -> dict[Mode, Any]:
+) -> dict[Mode, Said]:
     """The answers of all backends; an overflow in the simulator is noted, and what the
     parties answer if it is in doubt."""
-    found: dict[Mode, Any] = {}
+    found: dict[Mode, Said] = {}
     for name, model in backends.items():
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", TextCutWarning)
                 warnings.simplefilter("ignore", AnswerWarning)  # noted here
                 found[name], doubts = ask(model)
         except CapacityError as overflow:
             result.overflows.append(f"{what}: {overflow}")
             continue
         result.doubts += [f"{what}: {doubt}" for doubt in doubts if doubt]
+        if any(issubclass(each.category, TextCutWarning) for each in caught):
+            result.cut += [what] if what not in result.cut else []
     return found
 
 
@@ -163,9 +171,11 @@ def _classify(
         progress(k, len(examples))
         pairs = None if example.pair is None else [example.pair]
 
-        def ask(model: Pretrained, one: Example = example, two: Any = pairs) -> Asked:
-            answer = model.predict([one.text], two, length=setting.length)[0]
-            return int(np.argmax(answer.values)), [answer.doubt]
+        def ask(
+            model: Pretrained, one: Example = example, two: list[str] | None = pairs
+        ) -> Asked[int]:
+            answer = model.predict([one.text], two, pad_to=setting.length)[0]
+            return int(np.argmax(answer.logits)), [answer.doubt]
 
         found = _asked(backends, ask, f"example {k + 1}", result)
         labels.append(example.label)
@@ -191,9 +201,11 @@ def _compare(
     likeness: list[float] = []
     for names, group in _groups(texts, "sentence", setting.batch, progress):
 
-        def ask(model: Pretrained, some: list[str] = group) -> Asked:
-            answers = model.predict(some, length=setting.length, batch=setting.batch)
-            values = [answer.values.reshape(-1) for answer in answers]
+        def ask(model: Pretrained, some: list[str] = group) -> Asked[list[Reals]]:
+            answers = model.predict(
+                some, pad_to=setting.length, batch_size=setting.batch
+            )
+            values = [answer.output.reshape(-1) for answer in answers]
             return values, [answer.doubt for answer in answers]
 
         found = _asked(backends, ask, names, result)
@@ -219,8 +231,8 @@ def _continue(
     parted: list[int] = []
     for names, group in _groups(prompts, "prompt", setting.batch, progress):
 
-        def ask(model: Pretrained, some: list[str] = group) -> Asked:
-            tokens = list(model.generate(some, setting.tokens))
+        def ask(model: Pretrained, some: list[str] = group) -> Asked[list[list[int]]]:
+            tokens = list(model.stream(some, setting.tokens))
             texts = [list(ids) for ids in zip(*(t.ids for t in tokens), strict=True)]
             return texts, [doubt for token in tokens for doubt in token.doubts]
 

@@ -5,14 +5,14 @@ Source: scikit-learn's definitions; a ratio without a denominator is 0, as there
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ditto.errors import SetupError
+from ditto.fixedpoint import Array
 
-Labels = Sequence[int] | npt.NDArray[Any]
+Labels = Sequence[int] | Array
 
 
 def matthews(labels: Labels, predictions: Labels) -> float:
@@ -80,9 +80,7 @@ def _scaled(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     )
 
 
-def _pair(
-    labels: Labels, predictions: Labels
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _pair(labels: Labels, predictions: Labels) -> tuple[Array, Array]:
     true, said = np.asarray(labels), np.asarray(predictions)
     if true.ndim != 1 or true.shape != said.shape or not true.size:
         raise SetupError(

@@ -8,17 +8,20 @@ layer, say where the three part and by how much.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from ditto.compiler.simulator import Headroom
+from ditto.api import Phase, Pretrained
+from ditto.api.backends import SimulatedBackend
+from ditto.api.doubt import STATED_ERROR, compare
+from ditto.compiler import RangeReport
 from ditto.errors import CapacityError, SetupError
 from ditto.evaluation.evaluate import Progress, Setting, open_model
 from ditto.evaluation.ordinary import OrdinaryText
-from ditto.inference import Pretrained
-from ditto.inference.backends import SimulatedBackend
-from ditto.inference.doubt import STATED_ERROR, compare
+from ditto.fixedpoint import Array
+from ditto.models import Head
+from ditto.simulation import Headroom
 
 Verdict = Literal["safe", "tight", "unsafe"]
 
@@ -79,6 +82,9 @@ class Verification:
 
     tightest: Headroom | None
     """The place that came closest to the end of its range, of all texts."""
+    ranges: RangeReport
+    """What holds the ranges of the plan that ran layer by layer. For the owner alone:
+    it tells of the weights."""
 
     @property
     def verdict(self) -> Verdict:
@@ -108,11 +114,12 @@ def verify(
     """
     model = open_model(folder, "mpc", setting)
     models = {
-        "float": model.also("float"),
-        "simulate": model.also("simulate"),
+        "float": model.with_mode("float"),
+        "simulate": model.with_mode("simulate"),
         "mpc": model,
     }
-    gathered: dict[str, list[list[Any]]] = {name: [] for name in models}
+    ranges = model.plans.ranges(model.computation(Phase.TRACE, 1, length))
+    gathered: dict[str, list[list[Array]]] = {name: [] for name in models}
     overflows: list[str] = []
     outside: list[str] = []
     try:
@@ -120,7 +127,7 @@ def verify(
             for name, one in models.items():
                 try:
                     traced = _traced(one, text, length)
-                    if model.model.head == "generate":
+                    if model.model.head is Head.TEXT_GENERATION:
                         ids = one.tokenizer.encode(text, max_length=length).ids
                         traced.append(_continued(one, ids, STEPS, length))
                     gathered[name].append(traced)
@@ -155,6 +162,7 @@ def verify(
         tuple(outside),
         share,
         tightest,
+        ranges,
     )
 
 
@@ -173,61 +181,66 @@ def _simulated(
     return compare(got, exact, simulator.model.head)[1]
 
 
-def _answered(model: Pretrained, text: OrdinaryText) -> Any:
+def _answered(model: Pretrained, text: OrdinaryText) -> Array:
     """The answer to a text; of a language model, the logits that follow it, and those
     that follow its last token once more."""
-    if model.model.head != "generate":
-        pairs = None if text.pair is None else [text.pair]
-        return model.predict([text.text], pairs)[0].values
-    ids = model.tokenizer.encode(text.text, max_length=model.positions).ids
+    if model.model.head is not Head.TEXT_GENERATION:
+        return model.output_of(text.text, text.pair)
+    ids = model.tokenizer.encode(text.text, max_length=model.max_tokens).ids
     length = model.bucket(len(ids))
     return _continued(model, ids or [model.tokenizer.pad_id], 1, length)
 
 
-def _traced(model: Pretrained, text: str, length: int) -> list[Any]:
+def _traced(model: Pretrained, text: str, length: int) -> list[Array]:
     """The states of all layers where there is text, and the answer."""
-    if not 2 <= length <= model.positions:
+    if not 2 <= length <= model.max_tokens:
         raise SetupError(
-            f"A length of {length}: the model has {model.positions} positions."
+            f"A length of {length}: the model has {model.max_tokens} positions."
         )
     encoded = model.tokenizer.encode(text, max_length=length)
-    job = model.job("trace", 1, length)
-    (states, answer), _ = model.backend.run(job, model.inputs([encoded], length))
+    computation = model.computation(Phase.TRACE, 1, length)
+    inputs = model.inputs([encoded], length)
+    states, answer = model.backend.run(computation, inputs).result
     count = len(encoded.ids)
-    if model.model.head in ("tag", "fill", "generate"):
+    if model.model.head.is_per_token:
         answer = answer[:, :count]
     return [*(state[:, :count] for state in states), answer]
 
 
-def _continued(model: Pretrained, ids: Sequence[int], steps: int, length: int) -> Any:
+def _continued(model: Pretrained, ids: Sequence[int], steps: int, length: int) -> Array:
     """Logits of the last tokens one by one, as a text is generated: (1, tokens, V)."""
     count = max(1, len(ids) - steps)
     padded = np.zeros((1, length), np.int32)
     padded[0, :count] = ids[:count]
-    job, place = model.job("begin", 1, length), np.array([count], np.int32)
-    logits, state = model.backend.run(job, (padded, place))
-    found = [logits]
-    job = model.job("go on", 1, length)
+    prefill = model.computation(Phase.PREFILL, 1, length)
+    place = np.array([count], np.int32)
+    outcome = model.backend.run(prefill, (padded, place))
+    found = [outcome.result]
+    decode = model.computation(Phase.DECODE, 1, length)
     for token in ids[count:]:
         given = np.array([token], np.int32)
-        logits, state = model.backend.run(job, (given, place), state)
-        found.append(logits)
+        outcome = model.backend.run(decode, (given, place), outcome.state)
+        found.append(outcome.result)
         place = place + 1
-    model.backend.release(state)
+    model.backend.release(outcome.state)
     return np.stack(found, 1)
 
 
 def _part_names(model: Pretrained) -> list[str]:
-    stack = "decoder" if model.model.family == "gpt2" else "encoder"
-    layers = [f"{stack}.layer.{k}" for k in range(model.model.config.layers)]
-    names = ["embeddings", *layers, model.model.head]
-    return [*names, "token by token"] if model.model.head == "generate" else names
+    scope, count = model.model.family.layer_scope, model.model.config.num_hidden_layers
+    layers = [f"{scope}.{k}" for k in range(count)]
+    names = ["embeddings", *layers, model.model.head.value]
+    return (
+        [*names, "token by token"]
+        if model.model.head is Head.TEXT_GENERATION
+        else names
+    )
 
 
 def _part(
     name: str,
     k: int,
-    gathered: dict[str, list[list[Any]]],
+    gathered: dict[str, list[list[Array]]],
     headroom: Headroom | None,
 ) -> Part:
     exact = gathered["float"]
@@ -241,7 +254,7 @@ def _part(
     )
 
 
-def _gap(exact: list[list[Any]], runs: list[list[Any]], k: int) -> Gap | None:
+def _gap(exact: list[list[Array]], runs: list[list[Array]], k: int) -> Gap | None:
     gaps = [
         np.abs(run[k] - due[k]) for due, run in zip(exact, runs, strict=True) if run
     ]

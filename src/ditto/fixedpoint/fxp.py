@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +59,7 @@ class FxpType:
         """The real value of one integer step."""
         return math.ldexp(1.0, -self.frac)
 
-    def retag(self, power: int) -> "FxpType":
+    def rescaled(self, power: int) -> "FxpType":
         """The type of the same integers after a multiplication by 2^power."""
         return FxpType(self.bits, self.frac - power)
 
@@ -116,7 +115,7 @@ def _refuse(real: npt.NDArray[np.float64], type: FxpType, name: str) -> None:  #
         )
     bound = float(np.max(np.abs(real)))
     fits = FxpType.finest(bits=type.bits, bound=bound)
-    where: tuple[Any, ...] = np.unravel_index(int(np.argmax(np.abs(real))), real.shape)
+    where = np.unravel_index(int(np.argmax(np.abs(real))), real.shape)
     raise FixedPointRangeError(
         f"{name!r} reaches {bound:.6g} at index {tuple(int(i) for i in where)}, but "
         f"{type} holds |value| < {type.max_value:.6g}. "

@@ -8,7 +8,10 @@ import numpy.typing as npt
 
 from ditto.errors import FixedPointTypeError
 
-Words = npt.NDArray[np.unsignedinteger[Any]]
+Array = npt.NDArray[Any]
+"""Of elements of any type."""
+Words = npt.NDArray[np.unsignedinteger]
+"""Of elements of a ring."""
 
 MAX_BITS = 64
 
@@ -36,7 +39,7 @@ class Ring:
             )
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
         """The smallest unsigned type with room for an element."""
         return _DTYPES[self.bits]
 
@@ -45,14 +48,14 @@ class Ring:
         """Whether machine arithmetic is arithmetic of this ring."""
         return self.bits in (8, 16, 32, 64)
 
-    def reduce(self, values: npt.NDArray[Any]) -> Words:
+    def reduce(self, values: Array) -> Words:
         """Integers of any machine type, modulo 2^bits."""
         words: Words = values.astype(self.dtype, copy=False)
         return words if self.fills_word else words & self.scalar(-1)
 
-    def scalar(self, value: int) -> np.unsignedinteger[Any]:
+    def scalar(self, value: int) -> np.unsignedinteger:
         """One element from a Python integer of any size or sign."""
-        word: np.unsignedinteger[Any] = self.dtype.type(value % (1 << self.bits))
+        word: np.unsignedinteger = self.dtype.type(value % (1 << self.bits))
         return word
 
     def signed(self, values: Words) -> npt.NDArray[np.int64]:

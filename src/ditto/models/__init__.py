@@ -1,20 +1,41 @@
 """Transformers in plain JAX, from Hugging Face folders.
 
-In topological order: checkpoint, layers, parameters, bert, gpt2, registry, random.
+In topological order: tensors, json_file, sentence, head, tokenizer_layout, families,
+formats, checkpoint, conversion, hub, tokenizer_files, layers, parameters, pooling,
+family, bert, modernbert, gpt2, model, computation, random.
 """
 
+from typing import TYPE_CHECKING
+
 from ditto.models.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from ditto.models.random import random_bert, random_gpt2, random_model
-from ditto.models.registry import Model, from_checkpoint, load_model
+from ditto.models.head import Head
+
+if TYPE_CHECKING:
+    from ditto.models.model import Model, from_checkpoint, load_model
+    from ditto.models.random import PRESETS, preset_layers, random_model
 
 __all__ = [
+    "PRESETS",
     "Checkpoint",
+    "Head",
     "Model",
     "from_checkpoint",
     "load_model",
-    "random_bert",
-    "random_gpt2",
+    "preset_layers",
     "random_model",
     "read_checkpoint",
     "write_checkpoint",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the models, and JAX with them, when first used: a client needs neither."""
+    if name in ("PRESETS", "preset_layers", "random_model"):
+        from ditto.models import random
+
+        return getattr(random, name)
+    if name in ("Model", "from_checkpoint", "load_model"):
+        from ditto.models import model
+
+        return getattr(model, name)
+    raise AttributeError(f"module 'ditto.models' has no attribute {name!r}")

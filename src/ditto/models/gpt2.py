@@ -9,50 +9,51 @@ Source: Radford et al. 2019; weights as the Hugging Face classes name them.
 - heads: language model, sequence classification by the last token
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
 from ditto.errors import CheckpointError
-from ditto.models.checkpoint import Tensors
+from ditto.files import JsonValue
+from ditto.models.family import Cache, Family
+from ditto.models.head import Head
 from ditto.models.layers import (
     ACTIVATIONS,
     Params,
+    at_position,
     attention,
     check_activation,
     dense,
     layer_norm,
     split_heads,
 )
-from ditto.models.parameters import KeyMap, Path, to_tensors, to_tree
-
-Head = Literal["generate", "classify"]
-
-HEADS: dict[str, Head] = {
-    "LMHeadModel": "generate",
-    "ForSequenceClassification": "classify",
-}
+from ditto.models.parameters import (
+    Parameter,
+    Parameters,
+    dense_parameters,
+    norm_parameters,
+)
 
 
 @dataclass(frozen=True)
 class Gpt2Config:
     """The size of a decoder, from its ``config.json``."""
 
-    vocabulary: int
-    width: int
-    layers: int
-    heads: int
-    inner: int
-    positions: int
-    activation: str
-    eps: float
-    labels: int
+    vocab_size: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_inner: int
+    n_positions: int
+    activation_function: str
+    layer_norm_epsilon: float
+    num_labels: int
+    tie_word_embeddings: bool
 
     @classmethod
-    def from_hf(cls, config: Mapping[str, Any]) -> "Gpt2Config":
+    def from_hf(cls, config: Mapping[str, JsonValue]) -> "Gpt2Config":
         """From a Hugging Face configuration; refuses what the code does not do."""
         activation = config.get("activation_function", "gelu_new")
         check_activation(activation)
@@ -66,46 +67,62 @@ class Gpt2Config:
                 raise CheckpointError(
                     f"GPT-2 with {name}={not plain} is not supported."
                 )
-        if config.get("tie_word_embeddings", True) is False:
-            raise CheckpointError(
-                "GPT-2 with an untied language head is not supported."
-            )
         return cls(
-            vocabulary=config["vocab_size"],
-            width=config["n_embd"],
-            layers=config["n_layer"],
-            heads=config["n_head"],
-            inner=config.get("n_inner") or 4 * config["n_embd"],
-            positions=config["n_positions"],
-            activation=activation,
-            eps=config.get("layer_norm_epsilon", 1e-5),
-            labels=len(config.get("id2label") or {0: "", 1: ""}),
+            vocab_size=config["vocab_size"],
+            n_embd=config["n_embd"],
+            n_layer=config["n_layer"],
+            n_head=config["n_head"],
+            n_inner=config.get("n_inner") or 4 * config["n_embd"],
+            n_positions=config["n_positions"],
+            activation_function=activation,
+            layer_norm_epsilon=config.get("layer_norm_epsilon", 1e-5),
+            num_labels=len(config.get("id2label") or {0: "", 1: ""}),
+            tie_word_embeddings=config.get("tie_word_embeddings", True),
         )
 
+    @property
+    def num_hidden_layers(self) -> int:
+        """Layers."""
+        return self.n_layer
 
-Cache = list[tuple[jax.Array, jax.Array]]
-"""The keys and values of every layer, each (B, heads, T, D)."""
+    @property
+    def type_vocab_size(self) -> int:
+        """There are no types."""
+        return 0
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest text."""
+        return self.n_positions
 
 
-def build(config: Gpt2Config, head: Head) -> Callable[..., jax.Array]:
-    """The model as a function of its parameters, ids (B, S) and mask (B, S)."""
-
-    def apply(p: Params, ids: jax.Array, mask: jax.Array) -> jax.Array:
-        *_, x = hidden_states(config, p, ids, mask)
-        if head == "generate":
-            return predict(config, p, x)
-        last = mask.astype(jnp.int32).sum(-1) - 1
-        x = normalise(config, p, at_position(x, last))
-        with jax.named_scope(head):
-            return jnp.asarray(x @ p["score"]["w"])
-
-    return apply
+def forward(
+    config: Gpt2Config,
+    head: Head,
+    p: Params,
+    ids: jax.Array,
+    mask: jax.Array,
+    types: jax.Array | None = None,
+) -> jax.Array:
+    """The model of ids (B, S) and mask (B, S)."""
+    *_, x = hidden_states(config, p, ids, mask, types)
+    if head is Head.TEXT_GENERATION:
+        return predict(config, p, x)
+    last = mask.astype(jnp.int32).sum(-1) - 1
+    x = normalise(config, p, at_position(x, last))
+    with jax.named_scope(head.value):
+        return jnp.asarray(x @ p["score"]["w"])
 
 
 def hidden_states(
-    config: Gpt2Config, p: Params, ids: jax.Array, mask: jax.Array
+    config: Gpt2Config,
+    p: Params,
+    ids: jax.Array,
+    mask: jax.Array,
+    types: jax.Array | None = None,
 ) -> list[jax.Array]:
     """The embeddings, and what every layer makes of them, each (B, S, H)."""
+    del types  # there are none
     return run_layers(config, p, ids, mask)[0]
 
 
@@ -127,7 +144,7 @@ def run_layers(
     return states, cache
 
 
-def begin(
+def prefill(
     config: Gpt2Config, p: Params, ids: jax.Array, lengths: jax.Array
 ) -> tuple[jax.Array, Cache]:
     """The logits (B, V) of what follows prompts of these lengths, and their cache."""
@@ -136,7 +153,7 @@ def begin(
     return predict(config, p, at_position(states[-1], lengths - 1)), cache
 
 
-def go_on(
+def decode(
     config: Gpt2Config, p: Params, ids: jax.Array, positions: jax.Array, cache: Cache
 ) -> tuple[jax.Array, Cache]:
     """The logits (B, V) of what follows one more token (B), and the cache with it.
@@ -169,35 +186,31 @@ def decoder_layer(
     ``past`` says where this token's keys and values go into those of before.
     """
     with jax.named_scope("attention"):
-        normed = layer_norm(p["attention_norm"], x, config.eps)
+        normed = layer_norm(p["attention_norm"], x, config.layer_norm_epsilon)
         parts = jnp.split(dense(p["qkv"], normed), 3, axis=-1)
-        q, k, v = (split_heads(part, config.heads) for part in parts)
+        q, k, v = (split_heads(part, config.n_head) for part in parts)
         if past is not None:
             here, (keys, values) = past
             k, v = jnp.where(here, k, keys), jnp.where(here, v, values)
         x = x + dense(p["output"], attention(q, k, v, seen))
     with jax.named_scope("feed_forward"):
-        normed = layer_norm(p["feed_norm"], x, config.eps)
-        fed = ACTIVATIONS[config.activation](dense(p["up"], normed))
+        normed = layer_norm(p["feed_norm"], x, config.layer_norm_epsilon)
+        fed = ACTIVATIONS[config.activation_function](dense(p["up"], normed))
         return jnp.asarray(x + dense(p["down"], fed)), (k, v)
-
-
-def at_position(x: jax.Array, positions: jax.Array) -> jax.Array:
-    """Of each row of x (B, S, H) the state at one position, free if it is public."""
-    chosen = jnp.arange(x.shape[1]) == positions[:, None]
-    return jnp.where(chosen[:, :, None], x, 0.0).sum(1)
 
 
 def normalise(config: Gpt2Config, p: Params, x: jax.Array) -> jax.Array:
     """The last normalisation."""
     with jax.named_scope("last_norm"):
-        return layer_norm(p["last_norm"], x, config.eps)
+        return layer_norm(p["last_norm"], x, config.layer_norm_epsilon)
 
 
 def predict(config: Gpt2Config, p: Params, x: jax.Array) -> jax.Array:
     """Logits from the last layer's states."""
     x = normalise(config, p, x)
-    with jax.named_scope("generate"):
+    with jax.named_scope(Head.TEXT_GENERATION.value):
+        if not config.tie_word_embeddings:
+            return jnp.asarray(x @ p["lm_head"]["w"])
         return jnp.asarray(x @ p["embeddings"]["word"].T)
 
 
@@ -211,37 +224,63 @@ _LAYER = {
 }
 
 
-def key_map(config: Gpt2Config, head: Head, base: str) -> KeyMap:
-    """For every parameter, by its path, the name Hugging Face gives it."""
-    keys: KeyMap = {
-        ("embeddings", "word"): f"{base}wte.weight",
-        ("embeddings", "position"): f"{base}wpe.weight",
-        ("last_norm", "gamma"): f"{base}ln_f.weight",
-        ("last_norm", "beta"): f"{base}ln_f.bias",
+def parameters(config: Gpt2Config, head: Head) -> Parameters:
+    """Every parameter by its path, with Hugging Face's name for it.
+
+    GPT-2 publishes its linear maps as (in, out), all but those of the heads.
+    """
+    base, width, inner = "transformer", config.n_embd, config.n_inner
+    sizes = {
+        "qkv": (width, 3 * width),
+        "output": (width, width),
+        "up": (width, inner),
+        "down": (inner, width),
     }
-    for k in range(config.layers):
+    found: Parameters = {
+        ("embeddings", "word"): Parameter(
+            f"{base}.wte.weight", (config.vocab_size, width)
+        ),
+        ("embeddings", "position"): Parameter(
+            f"{base}.wpe.weight", (config.n_positions, width)
+        ),
+    }
+    for k in range(config.n_layer):
         for name, place in _LAYER.items():
-            weight, bias = ("gamma", "beta") if name.endswith("norm") else ("w", "b")
-            keys["layers", k, name, weight] = f"{base}h.{k}.{place}.weight"
-            keys["layers", k, name, bias] = f"{base}h.{k}.{place}.bias"
-    if head == "classify":
-        keys["score", "w"] = "score.weight"
-    return keys
+            path, key = ("layers", k, name), f"{base}.h.{k}.{place}"
+            if name in sizes:
+                found |= dense_parameters(path, key, *sizes[name], transposed=False)
+            else:
+                found |= norm_parameters(path, key, width)
+    found |= norm_parameters(("last_norm",), f"{base}.ln_f", width)
+    if head is Head.TEXT_CLASSIFICATION:
+        score = Parameter("score.weight", (width, config.num_labels), transposed=True)
+        found["score", "w"] = score
+    elif not config.tie_word_embeddings:
+        shape = (width, config.vocab_size)
+        found["lm_head", "w"] = Parameter("lm_head.weight", shape, transposed=True)
+    return found
 
 
-def load_params(config: Gpt2Config, head: Head, tensors: Mapping[str, Any]) -> Params:
-    """Parameters from the tensors of a checkpoint."""
-    base = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""
-    keys = key_map(config, head, base)
-    what = f"GPT-2 with head {head!r}"
-    return to_tree(keys, tensors, _turned, layers=config.layers, what=what)
-
-
-def save_params(config: Gpt2Config, head: Head, params: Params) -> Tensors:
-    """The inverse of ``load_params``."""
-    return to_tensors(key_map(config, head, "transformer."), params, _turned)
-
-
-def _turned(path: Path) -> bool:
-    """GPT-2 publishes its linear maps as (in, out), all but the classifier."""
-    return path == ("score", "w")
+GPT2 = Family(
+    model_type="gpt2",
+    read_config=Gpt2Config.from_hf,
+    architectures={
+        "GPT2LMHeadModel": Head.TEXT_GENERATION,
+        "GPT2ForSequenceClassification": Head.TEXT_CLASSIFICATION,
+    },
+    parameters=parameters,
+    forward=forward,
+    hidden_states=hidden_states,
+    layer_scope="decoder.layer",
+    base_model_prefix="transformer.",
+    prefill=prefill,
+    decode=decode,
+    attribute_map={
+        "hidden_size": "n_embd",
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "n_inner",
+        "max_position_embeddings": "n_positions",
+        "hidden_act": "activation_function",
+    },
+)

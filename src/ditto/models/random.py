@@ -1,114 +1,75 @@
 """Models of any size with random weights: they cost what trained ones cost."""
 
-import numpy as np
+from collections.abc import Mapping
 
 from ditto.errors import SetupError
-from ditto.models import bert, gpt2
-from ditto.models.layers import Params
-from ditto.models.registry import Model
-
-DEVIATION = 0.04
-"""Of weights, about that of trained models."""
+from ditto.files import Json, JsonValue
+from ditto.models.families import find_family
+from ditto.models.model import Model, changed, find_head, read_config
+from ditto.models.parameters import random_params
 
 
-def random_bert(
-    width: int, layers: int, heads: int, *, vocabulary: int = 30522, seed: int = 0
-) -> Model:
-    """BERT for sequence classification."""
-    config = bert.BertConfig(
-        family="bert",
-        vocabulary=vocabulary,
-        width=width,
-        layers=layers,
-        heads=heads,
-        inner=4 * width,
-        positions=512,
-        types=2,
-        activation="gelu",
-        eps=1e-12,
-        labels=2,
-        first_position=0,
-    )
-    draw = _Drawing(seed)
-    names = ("query", "key", "value", "output")
-    params: Params = {
-        "embeddings": {
-            "word": draw.normal(vocabulary, width),
-            "position": draw.normal(config.positions, width),
-            "type": draw.normal(config.types, width),
-            "norm": draw.norm(width),
-        },
-        "layers": [
-            {
-                **{name: draw.dense(width, width) for name in names},
-                "attention_norm": draw.norm(width),
-                "up": draw.dense(width, config.inner),
-                "down": draw.dense(config.inner, width),
-                "output_norm": draw.norm(width),
-            }
-            for _ in range(layers)
-        ],
-        "pooler": draw.dense(width, width),
-        "classifier": draw.dense(width, config.labels),
+def _bert(hidden_size: int, layers: int, heads: int) -> Json:
+    return {
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        "vocab_size": 30522,
+        "hidden_size": hidden_size,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden_size,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+        "pad_token_id": 0,
     }
-    return Model("bert", "classify", config, params, bert.build(config, "classify"))
 
 
-def random_gpt2(
-    width: int, layers: int, heads: int, *, vocabulary: int = 50257, seed: int = 0
-) -> Model:
-    """GPT-2 as a language model."""
-    config = gpt2.Gpt2Config(
-        vocabulary=vocabulary,
-        width=width,
-        layers=layers,
-        heads=heads,
-        inner=4 * width,
-        positions=1024,
-        activation="gelu_new",
-        eps=1e-5,
-        labels=2,
-    )
-    draw = _Drawing(seed)
-    params: Params = {
-        "embeddings": {
-            "word": draw.normal(vocabulary, width),
-            "position": draw.normal(config.positions, width),
-        },
-        "layers": [
-            {
-                "attention_norm": draw.norm(width),
-                "qkv": draw.dense(width, 3 * width),
-                "output": draw.dense(width, width),
-                "feed_norm": draw.norm(width),
-                "up": draw.dense(width, config.inner),
-                "down": draw.dense(config.inner, width),
-            }
-            for _ in range(layers)
-        ],
-        "last_norm": draw.norm(width),
+def _gpt2(hidden_size: int, layers: int, heads: int) -> Json:
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": 50257,
+        "n_embd": hidden_size,
+        "n_layer": layers,
+        "n_head": heads,
+        "n_positions": 1024,
     }
-    return Model("gpt2", "generate", config, params, gpt2.build(config, "generate"))
 
 
-def random_model(family: str, width: int, layers: int, heads: int) -> Model:
-    """A model by the name of its family."""
-    if family not in ("bert", "gpt2"):
-        raise SetupError(f"There is no random model of {family!r}: bert or gpt2.")
-    build = random_bert if family == "bert" else random_gpt2
-    return build(width, layers, heads)
+PRESETS: dict[str, Json] = {
+    "bert-base": _bert(768, 12, 12),
+    "bert-large": _bert(1024, 24, 16),
+    "bert-tiny": _bert(16, 3, 2),
+    "gpt2-base": _gpt2(768, 12, 12),
+    "gpt2-medium": _gpt2(1024, 24, 16),
+    "gpt2-tiny": _gpt2(16, 2, 2),
+}
+"""Configurations of well-known sizes, as ``config.json`` would have them."""
 
 
-class _Drawing:
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
+def preset_layers(name: str) -> int:
+    """How many layers a preset has."""
+    config = PRESETS[name]
+    return read_config(find_family(config["model_type"]), config).num_hidden_layers
 
-    def normal(self, *shape: int) -> np.ndarray:
-        drawn = self._rng.standard_normal(shape, np.float32)
-        return np.asarray(drawn * np.float32(DEVIATION))
 
-    def dense(self, inner: int, outer: int) -> Params:
-        return {"w": self.normal(inner, outer), "b": self.normal(outer)}
+def random_model(
+    config: str | Mapping[str, JsonValue], *, seed: int = 0, **changes: JsonValue
+) -> Model:
+    """A model of a preset, or of a Hugging Face configuration.
 
-    def norm(self, width: int) -> Params:
-        return {"gamma": 1 + self.normal(width), "beta": self.normal(width)}
+    Changes to it have Hugging Face's common names, such as ``num_hidden_layers``.
+    """
+    if isinstance(config, str):
+        if config not in PRESETS:
+            raise SetupError(
+                f"There is no preset {config!r}; there are: {', '.join(PRESETS)}."
+            )
+        config = PRESETS[config]
+    family = find_family(config.get("model_type"))
+    published = changed(family, config, changes)
+    (architecture,) = published["architectures"]
+    head = find_head(family, family.architectures[architecture])
+    parameters = family.parameters(read_config(family, published), head)
+    return Model(family, head, published, random_params(parameters, seed))

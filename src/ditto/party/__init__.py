@@ -1,5 +1,17 @@
-"""A compute party: keeps plans and shares, runs the one on the other."""
+"""A compute party: keeps plans and shares, runs the one on the other.
 
-from ditto.party.holdings import forget, hold_plan, hold_weights, resources, run
+In topological order: inputs, comparison, store, service, bundle, local.
+"""
 
-__all__ = ["forget", "hold_plan", "hold_weights", "resources", "run"]
+from ditto.party.local import LocalDeployment, load_local_bundle, serve, store_of
+from ditto.party.service import PartyService
+from ditto.party.store import PartyStore
+
+__all__ = [
+    "LocalDeployment",
+    "PartyService",
+    "PartyStore",
+    "load_local_bundle",
+    "serve",
+    "store_of",
+]

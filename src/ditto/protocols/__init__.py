@@ -1,37 +1,26 @@
-"""Protocols on replicated shares, the channel they talk over, and their one registry.
+"""Protocols on replicated shares, and the channel they talk over.
 
-In topological order: channel, memory, party, cost, session; linear, share, reveal,
-reshare, boolean, recast, maximum, kernels, multiply, lookup, curve, paper; forms,
-registry.
+In topological order: channel, memory, party, cost, session; blocks; linear, share,
+reveal, range_word, reshare, boolean, recast, coarse_max, kernels, multiply, lookup,
+table_function, paper; registry, which only tests and benchmarks import.
 """
 
+from ditto.protocols.blocks import Rounds
 from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.channel import Channel, Traffic
+from ditto.protocols.coarse_max import Grid, coarse_max, coarse_max_cost
 from ditto.protocols.cost import FREE, Cost
-from ditto.protocols.curve import Curve, curve, curve_cost
-from ditto.protocols.forms import (
-    Form,
-    client_bytes,
-    gather,
-    give_back,
-    hand_out,
-    take_in,
-)
 from ditto.protocols.linear import (
     add,
     add_public,
-    align,
-    concatenate,
     invert_bits,
     lift,
-    multiply_public,
     negate,
     subtract,
     sum_over,
 )
 from ditto.protocols.lookup import lookup
-from ditto.protocols.maximum import Grid, coarse_max, coarse_max_cost
-from ditto.protocols.memory import MemoryChannel, memory_channels
+from ditto.protocols.memory import memory_channels
 from ditto.protocols.multiply import (
     einsum,
     matmul,
@@ -43,11 +32,9 @@ from ditto.protocols.multiply import (
 )
 from ditto.protocols.paper import downcast_paper, upcast_paper
 from ditto.protocols.party import Party
-from ditto.protocols.recast import Rounds, recast, recast_cost
-from ditto.protocols.registry import PROTOCOLS, Error, Protocol, Variant
-from ditto.protocols.reshare import reshare, reshare_cost
+from ditto.protocols.range_word import range_word_cost, reveal_range_word
+from ditto.protocols.recast import recast, recast_cost
 from ditto.protocols.reveal import (
-    open_at_client,
     reveal,
     reveal_cost,
     reveal_to_client,
@@ -55,56 +42,45 @@ from ditto.protocols.reveal import (
 )
 from ditto.protocols.session import agree
 from ditto.protocols.share import share, share_cost
+from ditto.protocols.table_function import (
+    TableFunction,
+    table_function,
+    table_function_cost,
+)
 
 __all__ = [
     "FREE",
-    "PROTOCOLS",
     "Channel",
     "Cost",
-    "Curve",
-    "Error",
-    "Form",
     "Grid",
-    "MemoryChannel",
     "Party",
-    "Protocol",
     "Rounds",
+    "TableFunction",
     "Traffic",
-    "Variant",
     "add",
     "add_public",
     "agree",
-    "align",
     "and_bits",
     "and_bits_cost",
-    "client_bytes",
     "coarse_max",
     "coarse_max_cost",
-    "concatenate",
-    "curve",
-    "curve_cost",
     "downcast_paper",
     "einsum",
-    "gather",
-    "give_back",
-    "hand_out",
     "invert_bits",
     "lift",
     "lookup",
     "matmul",
     "memory_channels",
     "multiply",
-    "multiply_public",
     "negate",
-    "open_at_client",
     "product_cost",
     "product_type",
+    "range_word_cost",
     "recast",
     "recast_cost",
-    "reshare",
-    "reshare_cost",
     "reveal",
     "reveal_cost",
+    "reveal_range_word",
     "reveal_to_client",
     "reveal_to_client_cost",
     "share",
@@ -113,6 +89,7 @@ __all__ = [
     "subtract",
     "sum_of_squares",
     "sum_over",
-    "take_in",
+    "table_function",
+    "table_function_cost",
     "upcast_paper",
 ]

@@ -7,18 +7,18 @@ does. (uint32, uint64 and int64 dots in jax and numpy are twenty times slower.) 
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from ditto.fixedpoint import Ring, Words
 from ditto.sharing import Shared
 
 _LIMB = 16
-Operand = Words | jax.Array
+Operand = npt.NDArray[np.integer] | jax.Array
 Operands = tuple[Operand, Operand]
 _LARGE = 1 << 18
 """Elements from which an array is worth keeping as XLA's."""
@@ -94,14 +94,14 @@ def ring_einsum_public(subscripts: str, x: Operand, y: Operand, ring: Ring) -> W
     return ring.reduce(z.view(np.uint32))
 
 
-def _as_int32(array: Operand) -> Any:
+def _as_int32(array: Operand) -> Operand:
     if isinstance(array, jax.Array):
         return array
     wide = np.ascontiguousarray(array).astype(np.uint32, copy=False)
     return wide.view(np.int32)
 
 
-def _settled(array: Any) -> Operand:
+def _settled(array: Operand) -> Operand:
     """Large ones are put where XLA takes them, once; small ones travel faster."""
     return array if array.size < _LARGE else jnp.asarray(array)
 
@@ -140,7 +140,7 @@ def _wide_einsum(subscripts: str, x: Words, y: Words) -> Words:
     return total
 
 
-def _limbs(array: Words) -> list[Any]:
+def _limbs(array: Words) -> list[npt.NDArray[np.float64]]:
     wide = array.astype(np.uint64, copy=False)
     mask = np.uint64((1 << _LIMB) - 1)
     shifts = range(0, 64, _LIMB)

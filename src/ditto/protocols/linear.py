@@ -1,4 +1,4 @@
-"""Sums, differences and public factors: each party works on its own shares.
+"""Sums and differences: each party works on its own shares.
 
 Steps
     Every party applies the same linear map to each share it holds. A public summand
@@ -19,7 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType, Words, encode
+from ditto.fixedpoint import FxpType, encode
+from ditto.protocols.blocks import complement
 from ditto.sharing import Rank, Shared, SharedBits
 
 
@@ -78,38 +79,14 @@ def add_public(rank: Rank, x: Shared, values: float | Sequence[float]) -> Shared
     )
 
 
-def multiply_public(x: Shared, integers: Words, frac: int) -> Shared:
-    """x times public integers of ``frac``: the fracs add, nothing is truncated."""
-    factor = x.ring.reduce(np.asarray(integers))
-    product = x.map(lambda share: np.asarray(np.multiply(share, factor)))
-    return Shared(
-        product.first, product.second, FxpType(x.type.bits, x.type.frac + frac)
-    )
-
-
 def sum_over(x: Shared, axis: int | tuple[int, ...]) -> Shared:
     """The sum over ``axis``, kept as an axis of size one."""
     return x.map(lambda s: s.sum(axis=axis, keepdims=True, dtype=x.ring.dtype))
 
 
-def concatenate(parts: Sequence[Shared], axis: int = 0) -> Shared:
-    """Tensors of one type, joined."""
-    if len({part.type for part in parts}) != 1:
-        raise FixedPointTypeError(
-            f"Joined tensors have one type, got {[str(p.type) for p in parts]}."
-        )
-    return Shared(
-        np.concatenate([part.first for part in parts], axis),
-        np.concatenate([part.second for part in parts], axis),
-        parts[0].type,
-    )
-
-
 def invert_bits(rank: Rank, x: SharedBits) -> SharedBits:
     """NOT x."""
-    first = ~x.first if rank == Rank.P0 else x.first
-    second = ~x.second if rank == Rank.P2 else x.second
-    return SharedBits(first, second, x.shape)
+    return SharedBits(*complement(rank, (x.first, x.second)), x.shape)
 
 
 def _pairwise(x: Shared, y: Shared, operation: np.ufunc) -> Shared:

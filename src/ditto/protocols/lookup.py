@@ -10,9 +10,9 @@ Steps
     3. The z are additive shares: reshared, or recast, as the result of any product.
 
 Cost
-    that of a product with as many results: 3l bits an element of the rows found, one
+    that of a product with as many results: 3l bits per element of the rows found, one
     round, whatever the table's length; with a recast fused in, 2l + l' + 3k. The client
-    sends about 17 log2(length) bytes for each of five keys an index.
+    sends about 17 log2(length) bytes for each of five keys per index.
 
 Security
     A key is pseudorandom and independent of the index as long as its other half is not
@@ -29,10 +29,10 @@ import numpy as np
 
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Words
+from ditto.protocols.blocks import Rounds
 from ditto.protocols.kernels import prepared, ring_einsum, ring_einsum_public
-from ditto.protocols.multiply import finishing
+from ditto.protocols.multiply import product_task
 from ditto.protocols.party import Party
-from ditto.protocols.recast import Rounds
 from ditto.sharing import Rank, Shared, SharedIndices
 
 
@@ -42,6 +42,8 @@ def lookup(
     table: Shared,
     to: FxpType | None = None,
     rounds: Rounds = 2,
+    *,
+    checked: bool = False,
 ) -> Shared:
     """table[indices]; the price is ``product_cost`` of the rows found."""
     if table.type.bits != indices.bits or table.shape[0] != indices.depth:
@@ -50,17 +52,17 @@ def lookup(
             f"table of {table.shape[0]} rows of {table.type}."
         )
     ring, rows = table.ring, table.shape[1:]
-    held = prepared(table)
+    shares = prepared(table)
     dot = "ni,i...->n..."
 
     def local(one_hots: list[Words]) -> Words:
         if party.rank == Rank.P0:
-            return ring_einsum_public(dot, one_hots[0], held.total, ring)
+            return ring_einsum_public(dot, one_hots[0], shares.total, ring)
         wide, own = one_hots
         shared_with_p0, other = (
-            (held.first, held.second)
+            (shares.first, shares.second)
             if party.rank == Rank.P1
-            else (held.second, held.first)
+            else (shares.second, shares.first)
         )
         return ring_einsum(dot, (wide, shared_with_p0), (own, other), ring)
 
@@ -68,4 +70,4 @@ def lookup(
     for part, one_hots in indices.one_hots(party.rank):
         z[part] = local(one_hots)
     z = z.reshape(*indices.shape, *rows)
-    return party.take(finishing(z, table.type, to, rounds))
+    return party.run_task(product_task(z, table.type, to, rounds, checked=checked))

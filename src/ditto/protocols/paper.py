@@ -31,6 +31,7 @@ Source
 
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Words
+from ditto.protocols.blocks import P0, P1, P2
 from ditto.protocols.cost import FREE, Cost
 from ditto.protocols.party import (
     Exchange,
@@ -43,16 +44,16 @@ from ditto.protocols.party import (
     Task,
     in_parts,
 )
-from ditto.protocols.recast import P0, P1, P2, Conversion, lifted
+from ditto.protocols.recast import Conversion, lifted
 from ditto.sharing import Shared
 
 
 def upcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:
     """The paper's UpCast, corrected. ``to`` has more bits and no smaller frac."""
-    return party.take(upcasting(x, to))
+    return party.run_task(upcast_paper_task(x, to))
 
 
-def upcasting(x: Shared, to: FxpType) -> Task[Shared]:
+def upcast_paper_task(x: Shared, to: FxpType) -> Task[Shared]:
     """The task of ``upcast_paper``."""
     if to.bits <= x.type.bits or to.frac < x.type.frac:
         raise FixedPointTypeError(
@@ -113,17 +114,17 @@ def _upcast(role: Role, first: Words, second: Words, c: Conversion) -> PairSteps
 
 
 def upcast_paper_cost(count: int, source: FxpType, to: FxpType) -> Cost:
-    """4l' + 2l bits an element, three rounds."""
+    """4l' + 2l bits per element, three rounds."""
     widths = [to.bits] * 4 + [source.bits] * 2
     return Cost.of(count, widths, 3)
 
 
 def downcast_paper(party: Party, x: Shared, to: FxpType) -> Shared:
     """The paper's DownCast: shift every share, no rounding."""
-    return party.take(downcasting(x, to))
+    return party.run_task(downcast_paper_task(x, to))
 
 
-def downcasting(x: Shared, to: FxpType) -> Task[Shared]:
+def downcast_paper_task(x: Shared, to: FxpType) -> Task[Shared]:
     """The task of ``downcast_paper``."""
     conversion = Conversion(x.type, to)
     if not conversion.is_local or conversion.lift:

@@ -14,9 +14,9 @@ peer and round for all of them. Three things follow:
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class Role:
     next: Masks
     previous: Masks
     own: Masks
+    note: Callable[[int], None]
+    """Adds a word of the range check to the party's (``blocks.range_check``)."""
 
     def masks_with(self, other: Rank) -> Masks:
         """The masks this role shares with another role."""
@@ -80,47 +82,109 @@ class Role:
 Instance = Callable[[Role], Steps[T]]
 
 
+def advance(
+    running: dict[int, Steps[T]],
+    inboxes: Mapping[int, Inbox | None],
+    results: dict[int, T],
+) -> dict[int, Exchange]:
+    """The next exchange of all that run; what has ended moves on to ``results``.
+
+    Each is handed its inbox, or None at its start.
+    """
+    exchanges: dict[int, Exchange] = {}
+    for i, steps in list(running.items()):
+        inbox = inboxes[i]
+        try:
+            exchanges[i] = next(steps) if inbox is None else steps.send(inbox)
+        except StopIteration as ended:
+            results[i] = ended.value
+            del running[i]
+    return exchanges
+
+
 class Party:
     """One of the three parties of one session."""
 
     def __init__(
-        self, channel: Channel, *, with_next: Stream, with_previous: Stream
+        self,
+        channel: Channel,
+        *,
+        with_next: Stream,
+        with_previous: Stream,
+        with_both: Stream,
     ) -> None:
         self.channel = channel
         self.rank = channel.rank
         self._next = with_next
         self._previous = with_previous
+        self._both = with_both
         self._own = Stream.private()
         self._step = 0
-        self._turn = 0
+        self._rotation = 0
         self._sent: list[int] = []
         self.sent: list[int] = []
-        """Payload bytes of the tasks that were taken together last."""
+        """Payload bytes of the tasks that ran together last."""
+        self.range_word = 0
+        """This party's part of the range check since it was last set to zero."""
+
+    def for_run(self, context: bytes) -> "Party":
+        """This party with masks for one run, bound to what the run is.
+
+        All three call it with one context, or they have no masks in common. It takes up
+        a step of the session, so that each run of a session has masks of its own.
+        """
+        self.channel.on_use()
+        step = self._next_step()
+        return Party(
+            self.channel,
+            with_next=self._next.derive(step, context),
+            with_previous=self._previous.derive(step, context),
+            with_both=self._both.derive(step, context),
+        )
+
+    def masks_of_pairs(self) -> dict[Rank, Masks]:
+        """Masks of a step of their own that this party shares with each of the two."""
+        self.channel.on_use()
+        step = self._next_step()
+        return {
+            self.rank.next: self._next.open(step),
+            self.rank.previous: self._previous.open(step),
+        }
+
+    def masks_of_all(self) -> Masks:
+        """Masks of a step of their own that all three know, and nobody else."""
+        self.channel.on_use()
+        return self._both.open(self._next_step())
+
+    def _next_step(self) -> int:
+        step = self._step
+        self._step += 1
+        return step
 
     def run(self, instance: Instance[T], *, rotation: int | None = None) -> T:
-        """One instance. Its roles rotate from one to the next, unless they are told:
-        symmetric protocols, in which all roles send alike, say 0."""
+        """One instance. Its roles rotate from one to the next, unless ``rotation`` is
+        given: symmetric protocols, in which all roles send alike, give 0."""
         if rotation is None:
-            rotation = self._next_turn()
+            rotation = self._next_rotation()
         return self.run_together([(instance, rotation)])[0]
 
-    def _next_turn(self) -> int:
-        turn = self._turn
-        self._turn = (turn + 1) % 3
-        return turn
+    def _next_rotation(self) -> int:
+        rotation = self._rotation
+        self._rotation = (rotation + 1) % 3
+        return rotation
 
-    def take(self, task: "Task[T]") -> T:
+    def run_task(self, task: "Task[T]") -> T:
         """One task."""
-        return self.take_together([task])[0]
+        return self.run_tasks([task])[0]
 
-    def take_together(self, tasks: "Sequence[Task[T]]") -> list[T]:
+    def run_tasks(self, tasks: "Sequence[Task[T]]") -> list[T]:
         """Several tasks, in lockstep. ``sent`` then says what each of them sent."""
-        placed = [
-            (instance, self._next_turn() if rotation is None else rotation)
+        instances = [
+            (instance, self._next_rotation() if rotation is None else rotation)
             for task in tasks
             for instance, rotation in task.instances
         ]
-        pairs = iter(self.run_together(placed))
+        pairs = iter(self.run_together(instances))
         sent = iter(self._sent)
         self.sent = [sum(next(sent) for _ in task.instances) for task in tasks]
         return [
@@ -132,58 +196,51 @@ class Party:
         """Several instances with their rotations, in lockstep."""
         self.channel.on_use()  # it draws masks, even if nothing is sent
         tag = self._step
-        running: dict[int, tuple[Steps[T], int]] = {}
+        running: dict[int, Steps[T]] = {}
+        rotations = [rotation for _, rotation in instances]
         for i, (instance, rotation) in enumerate(instances):
-            role = self._role(rotation)
-            running[i] = (instance(role), rotation)
+            running[i] = instance(self._role(rotation))
         results: dict[int, T] = {}
         self._sent = [0] * len(instances)
         inboxes: dict[int, Inbox | None] = dict.fromkeys(running)
         while running:
-            exchanges: dict[int, Exchange] = {}
-            for i, (steps, _) in list(running.items()):
-                try:
-                    inbox = inboxes[i]
-                    exchanges[i] = next(steps) if inbox is None else steps.send(inbox)
-                except StopIteration as done:
-                    results[i] = done.value
-                    del running[i]
-            inboxes = self._exchange(exchanges, running, tag)
+            exchanges = advance(running, inboxes, results)
+            inboxes = self._exchange(exchanges, rotations, tag)
         return [results[i] for i in range(len(instances))]
 
     def _role(self, rotation: int) -> Role:
-        step = self._step
-        self._step += 1
+        step = self._next_step()
         return Role(
             self.rank.rotated(-rotation),
             self._next.open(step),
             self._previous.open(step),
             self._own.open(step),
+            self._note,
         )
 
+    def _note(self, word: int) -> None:
+        self.range_word ^= word
+
     def _exchange(
-        self,
-        exchanges: dict[int, Exchange],
-        running: dict[int, tuple[Steps[Any], int]],
-        tag: int,
+        self, exchanges: dict[int, Exchange], rotations: Sequence[int], tag: int
     ) -> dict[int, Inbox | None]:
         started = time.perf_counter()
         outgoing: dict[Rank, list[Bytes]] = {}
-        due: dict[Rank, list[tuple[int, Rank, Expected]]] = {}
+        incoming: dict[Rank, list[tuple[int, Rank, Expected]]] = {}
         for i, exchange in exchanges.items():
-            rotation = running[i][1]
+            rotation = rotations[i]
             for role, fields in exchange.send.items():
                 parts = [pack(item.values, item.width) for item in fields]
                 self._sent[i] += sum(part.size for part in parts)
                 outgoing.setdefault(role.rotated(rotation), []).extend(parts)
             for role, items in exchange.receive.items():
                 expected = [(i, role, item) for item in items]
-                due.setdefault(role.rotated(rotation), []).extend(expected)
+                incoming.setdefault(role.rotated(rotation), []).extend(expected)
         self.channel.copied += time.perf_counter() - started
         for peer, parts in outgoing.items():
             self.channel.send(peer, parts, tag=tag)
         inboxes: dict[int, Inbox] = {i: {} for i in exchanges}
-        for peer, expected in due.items():
+        for peer, expected in incoming.items():
             sizes = [packed_size(item.count, item.width) for *_, item in expected]
             message = self.channel.receive(peer, size=sum(sizes), tag=tag)
             started, cursor = time.perf_counter(), 0

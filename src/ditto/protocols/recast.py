@@ -16,58 +16,58 @@ Steps
        it, and else would always be rounded up.
     1. y = (a >> t) + (s >> t) + (u*v - 1) * 2^(l-t) - 2^(l-2-t) + (1 if t > 0), over
        Z_2^l'. Only u*v mod 2^k matters.
-    2. P1 reshares s >> t: share 1 is a mask of P0 and P1, share 2 goes to P2.
-    3. The product u*v mod 2^k is shared:
-       two rounds: P1 sends u - rho to P2, rho a mask of P0 and P1; P0 sends
-       d0 = v*rho - m0 and P2 sends d2 = v*(u - rho) - m2 to P1, m0 and m2 masks of P0
-       and P2. The shares are m0 + m2, d0, d2.
-       one round: with masks p, r1 of P0 and P1 and q, r2 of P1 and P2, P1 sends u + q
-       to P0 and u + p to P2, P2 sends v*q + r2 to P0, P0 sends v*p + r1 to P2. Now
-       both know v*u - r1 - r2, which is share 0; shares 1 and 2 are r1 and r2.
+    2. a >> t and s >> t become replicated shares (``blocks.two_party``).
+    3. The product u*v mod 2^k is shared, in two rounds or in one (``blocks.product``),
+       in the same messages.
+    4. If it is checked, P0 and P2 note whether the biased value was legal
+       (``blocks.range_check``), in the same messages. Of values with |x| < 2^(l-1)
+       that come out wrong every one is noted, and none that is legal; what is beyond
+       the ring has forgotten.
     When t + l' <= l (a downcast with room) the carry vanishes mod 2^l': step 3 falls
     away. Starting from shares no message is needed at all: all three are shifted where
     they are, after 2^(t-1) is added to each of them to centre the error.
 
 Cost
-    two rounds: l' + 3k bits an element; one round: l' + 4k; with k = 0 one round
-    either way; local: 0 bits, 0 rounds.
+    two rounds: l' + 3k bits per element; one round: l' + 4k; with k = 0 one round
+    either way; 3 bits more if k > 0 and it is checked; local: 0 bits, 0 rounds.
     The error is triangular on (-1, 1] ulp with mean 2^-t; for the local downcast it
     is the sum of three uniforms, in (-1.5, 1.5] ulp with mean 1.5 * 2^-t.
 
 Security (semi-honest, one corrupted party)
-    P0 sees, in one round, u + q and v*q + r2: q and r2 are fresh masks it does not
-    know. In two rounds it sees nothing. P1 sees, in two rounds, d0 and d2, hidden by
-    m0 and m2, which are independent (one mask for both would let P1 solve for v); in
-    one round nothing. P2 sees share 2 of s >> t, hidden by a mask of P0 and P1, and
-    u - rho, or u + p and v*p + r1: rho, p and r1 are fresh masks of P0 and P1. So
-    every message is uniform and independent of all else its receiver knows, and a
-    simulator draws it at random. What is computed is y as written in step 1: how it
-    rounds follows from the cut bits of a (known to P0 and P2) and of s (known to P1).
-    So whoever learns y itself and also played a role learns one comparison on the bits
-    that were cut; the client, who plays none, does not. Whether the precondition
+    Steps 2 to 4 are blocks with masks of their own: every message is uniform and
+    independent of all else its receiver knows, and a simulator draws it at random. What
+    is computed is y as written in step 1: how it rounds follows from the cut bits of a
+    (known to P0 and P2) and of s (known to P1). So whoever learns y itself and also
+    played a role learns one comparison on the bits that were cut; the client, who plays
+    none, does not. Whether the precondition
     |x| < 2^(l-2) holds changes no message's distribution; if it fails the result is
-    wrong, not revealing.
+    wrong, and noted if it is checked, but not revealing.
 
 Source
     docs/explanation/protocols.md; the carry from top bits follows the positive-bias
-    trick of the Ditto paper (ICML 2024) and Escudero et al. (CRYPTO 2020); the
-    one-round product replaces the two three-party OTs (6k bits) of ABY3 (CCS 2018,
-    section 5.4).
+    trick of the Ditto paper (ICML 2024) and Escudero et al. (CRYPTO 2020).
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Ring, Words
+from ditto.protocols.blocks import (
+    CHECK_WIDTH,
+    P1,
+    Rounds,
+    beside,
+    check_overflow,
+    product_fields,
+    replicate_two_party,
+    together,
+    two_party_product,
+    two_party_summand,
+)
 from ditto.protocols.cost import FREE, Cost
 from ditto.protocols.party import (
-    Exchange,
-    Expected,
-    Field,
-    Pair,
     PairInstance,
     PairSteps,
     Party,
@@ -75,10 +75,7 @@ from ditto.protocols.party import (
     Task,
     in_parts,
 )
-from ditto.sharing import Masks, Rank, Shared
-
-P0, P1, P2 = Rank.P0, Rank.P1, Rank.P2
-Rounds = Literal[1, 2]
+from ditto.sharing import Shared
 
 
 @dataclass(frozen=True)
@@ -138,26 +135,21 @@ class Conversion:
         return (1 if t else 0) - (1 << (bits - t)) - (self.bias >> t)
 
 
-def masks_beside_p1(role: Role) -> Masks:
-    """The masks that P0 and P2 share."""
-    return role.masks_with(P2 if role.rank == P0 else P0)
-
-
-def summand_of(role: Role, held: Pair, ring: Ring, public: int) -> Words:
-    """x and a public number as two summands: x0 + public at P0, P2; x1 + x2 at P1."""
-    first, second = held
-    if role.rank == P1:
-        return ring.reduce(first + second)
-    x0 = first if role.rank == P0 else second
-    return ring.reduce(x0 + ring.scalar(public))
-
-
-def recast(party: Party, x: Shared, to: FxpType, *, rounds: Rounds = 2) -> Shared:
+def recast(
+    party: Party,
+    x: Shared,
+    to: FxpType,
+    *,
+    rounds: Rounds = 2,
+    checked: bool = False,
+) -> Shared:
     """Shares of the same values in another type. See the module's text."""
-    return party.take(recasting(x, to, rounds))
+    return party.run_task(recast_task(x, to, rounds, checked=checked))
 
 
-def recasting(x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Shared]:
+def recast_task(
+    x: Shared, to: FxpType, rounds: Rounds = 2, *, checked: bool = False
+) -> Task[Shared]:
     """The task of ``recast``."""
     conversion = Conversion(x.type, to)
     if x.type == to:
@@ -170,11 +162,11 @@ def recasting(x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Shared]:
 
     def instance_of(part: slice) -> PairInstance:
         def instance(role: Role) -> PairSteps:
-            held, half = (first[part], second[part]), conversion.half
-            summand = summand_of(role, held, x.ring, conversion.bias + half)
+            shares, half = (first[part], second[part]), conversion.half
+            summand = two_party_summand(role, shares, x.ring, conversion.bias + half)
             if role.rank == P1:
                 summand = x.ring.reduce(summand - x.ring.scalar(half))
-            return convert(role, summand, conversion, rounds)
+            return convert(role, summand, conversion, rounds, checked)
 
         return instance
 
@@ -183,19 +175,27 @@ def recasting(x: Shared, to: FxpType, rounds: Rounds = 2) -> Task[Shared]:
     )
 
 
-def recast_cost(count: int, source: FxpType, to: FxpType, rounds: Rounds = 2) -> Cost:
-    """l' + 3k bits an element in two rounds, l' + 4k in one."""
+def recast_cost(
+    count: int,
+    source: FxpType,
+    to: FxpType,
+    rounds: Rounds = 2,
+    *,
+    checked: bool = False,
+) -> Cost:
+    """l' + 3k bits per element in two rounds, l' + 4k in one; 3 if it is checked."""
     conversion = Conversion(source, to)
     if conversion.is_local or (source.bits == to.bits and not conversion.cut):
         return FREE
-    widths = convert_widths(conversion, rounds)
+    widths = convert_widths(conversion, rounds, checked)
     return Cost.of(count, widths, convert_rounds(conversion, rounds))
 
 
-def convert_widths(conversion: Conversion, rounds: Rounds) -> list[int]:
+def convert_widths(conversion: Conversion, rounds: Rounds, checked: bool) -> list[int]:
     """The widths of the fields that ``convert`` sends per element."""
-    carries = 3 if rounds == 2 else 4
-    return [conversion.target.bits, *[conversion.carry_width] * carries]
+    carries = [conversion.carry_width] * sum(product_fields(rounds))
+    flags = [CHECK_WIDTH] if checked and conversion.carry_width else []
+    return [conversion.target.bits, *carries, *flags]
 
 
 def convert_rounds(conversion: Conversion, rounds: Rounds) -> int:
@@ -204,106 +204,27 @@ def convert_rounds(conversion: Conversion, rounds: Rounds) -> int:
 
 
 def convert(
-    role: Role, summand: Words, conversion: Conversion, rounds: Rounds
+    role: Role, summand: Words, conversion: Conversion, rounds: Rounds, checked: bool
 ) -> PairSteps:
-    """Steps 1 to 3: ``summand`` is s at P1 and a at P0 and P2, flat."""
+    """Steps 1 to 4: ``summand`` is s at P1 and a at P0 and P2, flat."""
+    shifted = _shift_right(summand, conversion)
+    if role.rank != P1:
+        ring = conversion.target.ring
+        shifted = ring.reduce(shifted + ring.scalar(conversion.constant))
+    shares = replicate_two_party(role, shifted, conversion.target.ring)
     if conversion.carry_width == 0:
-        return _convert_without_carry(role, summand, conversion)
-    if rounds == 2:
-        return _convert_in_two(role, summand, conversion)
-    return _convert_in_one(role, summand, conversion)
-
-
-def _convert_in_two(role: Role, summand: Words, c: Conversion) -> PairSteps:
-    n, k, ring, small = summand.size, c.carry_width, c.target.ring, _carry_ring(c)
-    shifted = _shift_right(summand, c)
-    bit = _top_bit_clear(summand, c)
-    if role.rank == P1:
-        rho = role.previous.draw("rho", n, small)
-        s1 = role.previous.draw("s1", n, ring)
-        s2 = ring.reduce(shifted - s1)
-        inbox = yield Exchange(
-            send={P2: [Field(bit - rho, k), Field(s2, ring.bits)]},
-            receive={P0: [Expected(n, k)]},
-        )
-        (d0,) = inbox[P0]
-        inbox = yield Exchange(receive={P2: [Expected(n, k)]})
-        (d2,) = inbox[P2]
-        return _add_carry(s1, d0, c), _add_carry(s2, d2, c)
-    shared = masks_beside_p1(role)
-    m0, m2 = shared.draw("m0", n, small), shared.draw("m2", n, small)
-    y0 = _add_carry(shifted + ring.scalar(c.constant), m0 + m2, c)
-    if role.rank == P0:
-        rho = role.next.draw("rho", n, small)
-        s1 = role.next.draw("s1", n, ring)
-        d0 = bit * rho - m0
-        yield Exchange(send={P1: [Field(d0, k)]})
-        return y0, _add_carry(s1, d0, c)
-    inbox = yield Exchange(receive={P1: [Expected(n, k), Expected(n, ring.bits)]})
-    masked, s2 = inbox[P1]
-    d2 = bit * masked - m2
-    yield Exchange(send={P1: [Field(d2, k)]})
-    return _add_carry(s2, d2, c), y0
-
-
-def _convert_in_one(role: Role, summand: Words, c: Conversion) -> PairSteps:
-    n, k, ring, small = summand.size, c.carry_width, c.target.ring, _carry_ring(c)
-    shifted = _shift_right(summand, c)
-    bit = _top_bit_clear(summand, c)
-    if role.rank == P1:
-        p, r1 = (role.previous.draw(name, n, small) for name in ("p", "r1"))
-        q, r2 = (role.next.draw(name, n, small) for name in ("q", "r2"))
-        s1 = role.previous.draw("s1", n, ring)
-        s2 = ring.reduce(shifted - s1)
-        yield Exchange(
-            send={
-                P0: [Field(bit + q, k)],
-                P2: [Field(bit + p, k), Field(s2, ring.bits)],
-            }
-        )
-        return _add_carry(s1, r1, c), _add_carry(s2, r2, c)
-    base = shifted + ring.scalar(c.constant)
-    if role.rank == P0:
-        p, r1 = (role.next.draw(name, n, small) for name in ("p", "r1"))
-        s1 = role.next.draw("s1", n, ring)
-        inbox = yield Exchange(
-            send={P2: [Field(bit * p + r1, k)]},
-            receive={P1: [Expected(n, k)], P2: [Expected(n, k)]},
-        )
-        (masked,), (correction,) = inbox[P1], inbox[P2]
-        return (
-            _add_carry(base, bit * masked - correction - r1, c),
-            _add_carry(s1, r1, c),
-        )
-    q, r2 = (role.previous.draw(name, n, small) for name in ("q", "r2"))
-    inbox = yield Exchange(
-        send={P0: [Field(bit * q + r2, k)]},
-        receive={
-            P1: [Expected(n, k), Expected(n, ring.bits)],
-            P0: [Expected(n, k)],
-        },
+        return (yield from shares)
+    if checked:
+        flags = check_overflow(role, summand, conversion.source.bits)
+        shares = beside(shares, flags)
+    bit = _top_bit_clear(summand, conversion)
+    product = two_party_product(role, bit, _carry_ring(conversion), rounds)
+    carries, summands = yield from together(product, shares)
+    first, second = (
+        _add_carry(share, carry, conversion)
+        for share, carry in zip(summands, carries, strict=True)
     )
-    (masked, s2), (correction,) = inbox[P1], inbox[P0]
-    return (
-        _add_carry(s2, r2, c),
-        _add_carry(base, bit * masked - correction - r2, c),
-    )
-
-
-def _convert_without_carry(role: Role, summand: Words, c: Conversion) -> PairSteps:
-    n, ring = summand.size, c.target.ring
-    shifted = _shift_right(summand, c)
-    if role.rank == P1:
-        s1 = role.previous.draw("s1", n, ring)
-        s2 = ring.reduce(shifted - s1)
-        yield Exchange(send={P2: [Field(s2, ring.bits)]})
-        return s1, s2
-    y0 = ring.reduce(shifted + ring.scalar(c.constant))
-    if role.rank == P0:
-        yield Exchange()
-        return y0, role.next.draw("s1", n, ring)
-    inbox = yield Exchange(receive={P1: [Expected(n, ring.bits)]})
-    return inbox[P1][0], y0
+    return first, second
 
 
 def _carry_ring(c: Conversion) -> Ring:

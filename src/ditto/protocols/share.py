@@ -6,7 +6,7 @@ Steps
     2. P_i sends x_{i+2} = x - x_i - x_{i+1} to P_{i+1} and P_{i+2}.
 
 Cost
-    2l bits an element, one round.
+    2l bits per element, one round.
 
 Security
     P_{i+1} sees x_{i+2}, hidden by x_i, which it does not know; P_{i+2} sees the same,
@@ -64,5 +64,5 @@ def share(
 
 
 def share_cost(count: int, type: FxpType) -> Cost:  # noqa: A002
-    """2l bits an element, one round."""
+    """2l bits per element, one round."""
     return Cost(bits=2 * 8 * packed_size(count, type.bits), rounds=1)

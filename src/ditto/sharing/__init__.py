@@ -12,7 +12,13 @@ from ditto.sharing.indices import SharedIndices, deal_indices
 from ditto.sharing.packing import pack, packed_size, unpack
 from ditto.sharing.prf import KEY_BYTES, Masks, Stream, derive_key
 from ditto.sharing.rank import RANKS, Rank
-from ditto.sharing.replicated import Shared, combine, deal
+from ditto.sharing.replicated import (
+    Revealed,
+    Shared,
+    add_summands,
+    combine,
+    deal,
+)
 
 __all__ = [
     "KEY_BYTES",
@@ -20,10 +26,12 @@ __all__ = [
     "Bits",
     "Masks",
     "Rank",
+    "Revealed",
     "Shared",
     "SharedBits",
     "SharedIndices",
     "Stream",
+    "add_summands",
     "combine",
     "combine_bits",
     "deal",

@@ -8,13 +8,11 @@ the one side and P1 and P2 on the other, and one between P1 and P2.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ditto.errors import ShareConsistencyError
-from ditto.fixedpoint import Words
+from ditto.fixedpoint import Array, Words
 from ditto.sharing.packing import Bytes
 from ditto.sharing.points import expand_points, point_bytes, split_points
 from ditto.sharing.rank import Rank
@@ -71,7 +69,7 @@ class SharedIndices:
 
 
 def deal_indices(
-    indices: npt.NDArray[Any], *, depth: int, bits: int = 32
+    indices: Array, *, depth: int, bits: int = 32
 ) -> tuple[SharedIndices, SharedIndices, SharedIndices]:
     """What a client sends of its indices to P0, P1 and P2."""
     flat = np.asarray(indices).reshape(-1)

@@ -62,7 +62,6 @@ Source
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -125,7 +124,7 @@ class _Tree:
         return -(-self.leaves >> (self.levels - level))
 
     @property
-    def format(self) -> np.dtype[Any]:
+    def format(self) -> np.dtype[np.void]:
         """One key: every field, and nothing between them."""
         return np.dtype(
             [
@@ -157,7 +156,7 @@ def point_bytes(depth: int, bits: int) -> int:
 
 
 def split_points(
-    indices: npt.NDArray[np.integer[Any]], *, depth: int, bits: int
+    indices: npt.NDArray[np.integer], *, depth: int, bits: int
 ) -> tuple[Bytes, Bytes]:
     """Side A's and side B's keys for N secret indices, each below ``depth``.
 
@@ -199,7 +198,7 @@ class Corrections:
 
 
 def correct_points(
-    indices: npt.NDArray[np.integer[Any]],
+    indices: npt.NDArray[np.integer],
     roots: _Blocks,
     salt: bytes,
     *,
@@ -337,7 +336,7 @@ def _expand(
     return share.reshape(len(roots), tree.leaves * tree.lanes)
 
 
-def _checked(indices: npt.NDArray[np.integer[Any]], tree: _Tree) -> _Numbers:
+def _checked(indices: npt.NDArray[np.integer], tree: _Tree) -> _Numbers:
     """The indices, flat. An error does not name one: they are secret."""
     flat = np.asarray(indices).reshape(-1)
     if not np.issubdtype(flat.dtype, np.integer):

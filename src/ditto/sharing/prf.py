@@ -9,6 +9,13 @@ overlap. A stream's steps only go up, each is opened once, and an open step give
 purpose out once (two purposes with one tag are refused as one): a second use of a
 position is not something a protocol has to remember to avoid, a stream cannot do it.
 A session makes one stream of each key (``protocols.session``).
+
+A run of a plan has streams of its own, derived from the session's. The key of a derived
+stream is HKDF of 32 bytes that one step of the session's stream gives out, and of the
+run's context. So it is drawn once, like a mask: no two runs have a key in common, not
+even two with one context. And whoever derives with another context, or at another
+step, gets a key that is independent of it: its masks are noise to the other side, and
+what one side masked for one plan is never masked the same for another.
 """
 
 import hashlib
@@ -26,6 +33,8 @@ from ditto.fixedpoint import Ring, Words
 KEY_BYTES = 16
 _BLOCK = 16
 _MAX_STEP = 1 << 48
+_SECRET_WORDS = 4
+"""Words of 64 bits that the key of a run is derived from."""
 
 
 def derive_key(secret: bytes, *, session: bytes, label: str) -> bytes:
@@ -81,6 +90,11 @@ class Stream:
             )
         self._last = step
         return Masks(self._key, step)
+
+    def derive(self, step: int, context: bytes) -> "Stream":
+        """The stream of one run: takes up a step of this one, see the module's text."""
+        secret = self.open(step).draw("key of a run", _SECRET_WORDS, Ring(64))
+        return Stream(derive_key(secret.tobytes(), session=context, label="run"))
 
     @classmethod
     def private(cls) -> "Stream":

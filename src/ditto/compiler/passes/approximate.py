@@ -15,14 +15,14 @@ What is good on a range only says so (``within``), for the simulator to look at.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from ditto.compiler.builder import Builder, rewrite
 from ditto.compiler.calibrate import Range
-from ditto.compiler.graph import Builder, Graph, rewrite
 from ditto.compiler.passes.fit import (
     SHAPES,
     Fit,
@@ -32,8 +32,9 @@ from ditto.compiler.passes.fit import (
     radii,
     split,
 )
-from ditto.compiler.passes.tabulate import tabulated
+from ditto.compiler.passes.tabulate import span_of_grid, tabulated
 from ditto.compiler.profile import Profile
+from ditto.plan import Graph
 
 _GELUS = ("gelu", "gelu_tanh")
 _NOTHING = -20.0
@@ -54,6 +55,9 @@ some results."""
 _BEYOND_FIT = 1.004
 """How far beyond its range a fit may be used: a polynomial of degree 31 in u has not
 doubled its error there."""
+_WITHIN_FIT = 1 - 2.0**-10
+"""The same where the square of the range is a power of two: a type of the square ends
+there, and what lies beyond leaves it."""
 _ABOVE_ZERO, _ABOVE_MAXIMUM = 0.1, 2.5
 """How far above zero squarings alone are good enough: in a softmax, which takes less
 than the maximum away, the same relative error does less harm."""
@@ -79,13 +83,14 @@ def approximate(
         write = _Writer(builder, node.scope, ring)
         operand = None if known is None or not node.inputs else known[node.inputs[0]]
         if node.op in ("exp_negative", "exp"):
-            return _exp(write, node.op, inputs[0], operand, here)
+            span = span_of_grid(old, node.inputs[0])
+            return _exp(write, node.op, inputs[0], operand, span, here)
         if node.op in _SCALED and known is not None and here.engine == "rings":
             operand = known[node.inputs[0]]
             found = tabulated(old, i, known, here.margin)
             if found is not None:
                 source, params = found
-                return write.emit("curve", place[source], **params)
+                return write.emit("table_function", place[source], **params)
             return write.rescaled(node.op, inputs[0], operand, here.margin)
         if node.op in _GELUS and here.gelu == "quad":
             if here.engine == "rings":
@@ -106,13 +111,19 @@ def approximate(
 
 
 def _exp(
-    write: "_Writer", op: str, x: int, operand: Range | None, here: Profile
+    write: "_Writer",
+    op: str,
+    x: int,
+    operand: Range | None,
+    span: float,
+    here: Profile,
 ) -> int | None:
     if here.exp == "puma" and op == "exp_negative":
         return write.puma_exp(x)
     if here.exp == "squarings" and operand is not None:
         highest = _ABOVE_ZERO if op == "exp" else _ABOVE_MAXIMUM
-        return write.ranged_exp(x, operand, here.margin, highest)
+        deep = replace(operand, low=min(operand.low, -span / here.margin))
+        return write.ranged_exp(x, deep, here.margin, highest)
     if op == "exp_negative":
         return write.emit("exp", x, accuracy=None)
     return None
@@ -271,7 +282,8 @@ class _Writer:
             inner = _clamped_fit(name, error)
         if inner is None or (whole is not None and whole.bits <= _CLAMP + inner.bits):
             assert whole is not None  # noqa: S101  (else it was clamped)
-            edge = whole.radius * _BEYOND_FIT
+            ends = _WITHIN_FIT if whole.scales_freely else _BEYOND_FIT
+            edge = whole.radius * ends
             x = self.emit("within", x, low=-edge, high=edge)
             return self.polynomial(shape, x, whole)
         edge = inner.radius

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,8 @@ Reals = npt.NDArray[np.float64]
 
 MAX_DEGREE = 31
 _POINTS = 601
+_CERTAINLY = 1 + 1e-6
+"""How far above an error a bound from below has to be to count."""
 _PRODUCT, _RECAST = 132, 80
 """Bits an element of a product with its recast, and of a recast alone."""
 
@@ -92,8 +93,16 @@ class Fit:
 
 
 @lru_cache(maxsize=1024)
-def fit(name: str, radius: float, degree: int, *, clamped: bool = False) -> Fit:
-    """The best polynomial of a degree in u, nearly minimax.
+def fit(
+    name: str,
+    radius: float,
+    degree: int,
+    *,
+    clamped: bool = False,
+    error: float = math.inf,
+) -> Fit | None:
+    """The best polynomial of a degree in u, nearly minimax; none if certainly no
+    polynomial of this degree has a smaller ``error``.
 
     If the argument is ``clamped`` to the radius, the straight line beyond is part of
     the function: at the edge the polynomial has to be near both.
@@ -113,10 +122,12 @@ def fit(name: str, radius: float, degree: int, *, clamped: bool = False) -> Fit:
     for _ in range(40):  # Lawson's iteration: weight where the error is large
         weighted = basis.T * weights
         solution = np.linalg.solve(weighted @ basis, weighted @ rest)
-        error = np.abs(basis @ solution - rest)
-        if best is None or error.max() < best[0]:
-            best = (float(error.max()), np.asarray(solution, np.float64))
-        weights *= error + 1e-12
+        gaps = np.abs(basis @ solution - rest)
+        if np.average(gaps**2, weights=weights) > (_CERTAINLY * error) ** 2:
+            return None  # the least mean square: every largest error is above it
+        if best is None or gaps.max() < best[0]:
+            best = (float(gaps.max()), np.asarray(solution, np.float64))
+        weights *= gaps + 1e-12
         weights /= weights.mean()
         weights = np.maximum(weights, 1e-9)  # keeps the equations solvable
     assert best is not None  # noqa: S101  (the loop ran)
@@ -128,8 +139,8 @@ def cheapest_fit(
 ) -> Fit | None:
     """The smallest polynomial within the error, if one of moderate degree is."""
     for degree in range(_first_degree(name, radius, error), MAX_DEGREE):
-        found = fit(name, radius, degree, clamped=clamped)
-        if found.error <= error:
+        found = fit(name, radius, degree, clamped=clamped, error=error)
+        if found is not None and found.error <= error:
             return found
     return None
 
@@ -145,7 +156,7 @@ def _series(name: str, radius: float) -> Reals:
         result: Reals = rest / x if shape.odd else rest
         return result
 
-    interpolate: Any = chebyshev.chebinterpolate
+    interpolate: Callable[..., Reals] = chebyshev.chebinterpolate
     series: Reals = np.asarray(interpolate(even, 2 * MAX_DEGREE), np.float64)
     return series * (radius if shape.odd else 1.0)
 

@@ -5,12 +5,13 @@ operation: the client shares the ids in a form that selects rows, and the partie
 them without a comparison.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from ditto.compiler.graph import Builder, Graph, rewrite
-from ditto.compiler.operations import MOVES
+from ditto.compiler.builder import Builder, rewrite
+from ditto.operations import Trait, has
+from ditto.plan import Graph
 
 
 def look_up(graph: Graph, secret: list[bool]) -> Graph:
@@ -64,7 +65,9 @@ def _multiplied(graph: Graph, i: int) -> tuple[int, int] | None:
     return None if ids is None else (table, ids)
 
 
-def _pairs(numbers: Any) -> Any:
+def _pairs(
+    numbers: Sequence[Sequence[Sequence[int]]],
+) -> tuple[tuple[tuple[int, ...], ...], ...]:
     return tuple(tuple(tuple(axes) for axes in side) for side in numbers)
 
 
@@ -92,7 +95,7 @@ def _index_input(graph: Graph, i: int) -> int | None:
         node = graph.nodes[i]
         if node.op == "input":
             return i if node.dtype == "int32" else None
-        if node.op in MOVES:
+        if has(node.op, Trait.RESHAPES):
             i = node.inputs[0]
         elif node.op == "select_n" and _wraps_around(graph, i):
             i = node.inputs[1]

@@ -8,10 +8,12 @@ SPU alone gets a number its exp can take.
 """
 
 import math
+from dataclasses import replace
 
+from ditto.compiler.builder import Builder, rewrite, rewrite_tracked
 from ditto.compiler.calibrate import Range
-from ditto.compiler.graph import Builder, Graph, rewrite
 from ditto.compiler.passes.recognise import less_its_maximum
+from ditto.plan import Graph
 
 HIDDEN = -1000.0
 """Scores below this are hidden positions, not scores."""
@@ -19,14 +21,23 @@ SMALL_ENOUGH = -30.0
 """exp of this is nothing in fixed point."""
 
 
-def bound_masks(graph: Graph, known: list[Range], secret: list[bool]) -> Graph:
-    """Replace endless numbers in masked softmax."""
+def bound_masks(
+    graph: Graph, known: list[Range], secret: list[bool]
+) -> tuple[Graph, list[Range]]:
+    """Replace endless numbers in masked softmax.
+
+    Also gives the ranges of what goes into the new softmax, which follow from those of
+    the old one.
+    """
     masked: dict[int, int] = {}
+    bounded: dict[int, Range] = {}
     scores_of = _into_softmax(graph)
 
     def hide(builder: Builder, i: int, predicate: int, scores: int, low: float) -> int:
         masked[i] = predicate
-        fill = builder.full(scores, min(math.floor(low), 0))
+        lowest = min(math.floor(low), 0)
+        bounded[i] = replace(known[i], low=max(known[i].low, lowest))
+        fill = builder.full(scores, lowest)
         scope = builder.nodes[scores].scope
         return builder.emit("select_n", predicate, fill, scores, scope=scope)
 
@@ -68,7 +79,10 @@ def bound_masks(graph: Graph, known: list[Range], secret: list[bool]) -> Graph:
                 return hide(builder, i, seen, total, known[scores].low)
         return None
 
-    return rewrite(graph, rule)
+    new, origins = rewrite_tracked(graph, rule)
+    nowhere = Range(0.0, 0.0, 0.0)
+    of_old = {j: bounded.get(i, known[i]) for j, i in origins.items()}
+    return new, [of_old.get(j, nowhere) for j in range(len(new.nodes))]
 
 
 def soften_masks(graph: Graph, secret: list[bool]) -> Graph:

@@ -7,8 +7,9 @@ not per product.
 
 import math
 
-from ditto.compiler.graph import Builder, Graph, rewrite
-from ditto.compiler.operations import MOVES
+from ditto.compiler.builder import Builder, rewrite
+from ditto.operations import Trait, has
+from ditto.plan import Graph
 
 
 def normalise(graph: Graph, secret: list[bool]) -> Graph:
@@ -135,7 +136,7 @@ def _quotient(
 def reciprocal(builder: Builder, x: int, scope: str) -> int:
     """1/x, taken before x is spread out; of a root it is the inverse root."""
     node = builder.nodes[x]
-    if node.op in MOVES and builder.nodes[node.inputs[0]].size <= node.size:
+    if has(node.op, Trait.RESHAPES) and builder.nodes[node.inputs[0]].size <= node.size:
         inverse = reciprocal(builder, node.inputs[0], scope)
         return builder.emit_encoded(node.op, (inverse,), node.params, scope)
     if node.op == "sqrt":

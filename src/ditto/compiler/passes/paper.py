@@ -4,43 +4,14 @@ In the low ring linear layers, maxima and Quad; in the high ring exp, sum and qu
 of softmax, GeLU by PUMA's polynomials, and all of layer normalisation.
 """
 
-from ditto.compiler.graph import Graph
-from ditto.compiler.operations import ELEMENTWISE, LINEAR_SHAPE
-from ditto.compiler.passes.rings import Kind
+from ditto.compiler.passes.rings import Placement
+from ditto.operations import Trait, has
+from ditto.plan import Graph
 
-_SEEDS = frozenset(
-    [
-        "atan2",
-        "argmax",
-        "argmin",
-        "ceil",
-        "cos",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "exp_negative",
-        "expm1",
-        "floor",
-        "log",
-        "log1p",
-        "logistic",
-        "pow",
-        "reciprocal",
-        "rem",
-        "round",
-        "rsqrt",
-        "sin",
-        "sort",
-        "sqrt",
-        "tanh",
-    ]
-)
 _ROOTS = frozenset(("rsqrt", "sqrt"))
-_LINEAR_LAYERS = frozenset(("dot_general", "conv_general_dilated"))
 
 
-def assign_paper_rings(graph: Graph, secret: list[bool]) -> list[Kind]:
+def assign_paper_rings(graph: Graph, secret: list[bool]) -> list[Placement]:
     """The ring of every node."""
     high = {i for i in range(len(graph.nodes)) if _is_seed(graph, i, secret)}
     users = graph.users()
@@ -53,7 +24,9 @@ def assign_paper_rings(graph: Graph, secret: list[bool]) -> list[Kind]:
         for i, node in enumerate(graph.nodes):
             if i in high or not secret[i] or not users[i]:
                 continue
-            if node.op in _LINEAR_LAYERS or node.op not in ELEMENTWISE | LINEAR_SHAPE:
+            if has(node.op, Trait.CONTRACTS) or not has(
+                node.op, Trait.ELEMENTWISE | Trait.LINEAR
+            ):
                 continue
             after = all(u in high for u in users[i])
             before = [u for u in node.inputs if secret[u]]
@@ -70,7 +43,7 @@ def _is_seed(graph: Graph, i: int, secret: list[bool]) -> bool:
     node = graph.nodes[i]
     if node.op == "div":
         return secret[node.inputs[1]]
-    return secret[i] and (node.op in _SEEDS or node.ring == "high")
+    return secret[i] and (has(node.op, Trait.PAPER_HIGH) or node.ring == "high")
 
 
 def _normalisation(
@@ -92,7 +65,7 @@ def _normalisation(
     while frontier:  # forward, as long as only weights join in
         for user in users[frontier.pop()]:
             node = nodes[user]
-            if user in found or node.op not in ELEMENTWISE | LINEAR_SHAPE:
+            if user in found or not has(node.op, Trait.ELEMENTWISE | Trait.LINEAR):
                 continue
             others = [u for u in node.inputs if u not in found and secret[u]]
             centred = [u for u in others if _depends(graph, u, source)]
@@ -107,7 +80,7 @@ def _ancestors(graph: Graph, i: int, taken: set[int]) -> set[int]:
     frontier = [i]
     while frontier:
         for u in graph.nodes[frontier.pop()].inputs:
-            stops = graph.nodes[u].op in _LINEAR_LAYERS or u in taken
+            stops = has(graph.nodes[u].op, Trait.CONTRACTS) or u in taken
             if u not in found and not stops:
                 found.add(u)
                 frontier.append(u)
@@ -121,7 +94,7 @@ def _depends(graph: Graph, i: int, source: int) -> bool:
         j = frontier.pop()
         if j == source:
             return True
-        if j < source or j in seen or graph.nodes[j].op in _LINEAR_LAYERS:
+        if j < source or j in seen or has(graph.nodes[j].op, Trait.CONTRACTS):
             continue
         seen.add(j)
         frontier.extend(graph.nodes[j].inputs)
@@ -129,6 +102,6 @@ def _depends(graph: Graph, i: int, source: int) -> bool:
 
 
 def _is_weight(graph: Graph, i: int) -> bool:
-    while graph.nodes[i].op in LINEAR_SHAPE:
+    while has(graph.nodes[i].op, Trait.LINEAR):
         i = graph.nodes[i].inputs[0]
     return graph.nodes[i].op == "input"

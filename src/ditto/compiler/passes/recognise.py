@@ -6,39 +6,19 @@ functions we know. The exp of softmax is told by its operand, x less a maximum o
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ditto.compiler.graph import Builder, Graph, rewrite
-from ditto.compiler.operations import ELEMENTWISE, MOVES, Params, evaluate
+from ditto.compiler.builder import Builder, rewrite
+from ditto.fixedpoint import Array
+from ditto.operations import Trait, evaluate_quickly, has
+from ditto.plan import Graph, Params
 
 _FAR = (-100.0, -30.0, -15.0, -9.0, 9.0, 15.0, 30.0, 100.0)
 _GRID = np.concatenate([np.linspace(-7.0, 7.0, 225), _FAR]).astype(np.float32)
 _TOLERANCE = 2e-5
-_BREAKS = frozenset(
-    [
-        "max",
-        "min",
-        "clamp",
-        "select_n",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "floor",
-        "ceil",
-        "round",
-        "sign",
-        "abs",
-        "rem",
-    ]
-)
-"""What may change a function far from where it is compared."""
-_TELLTALE = frozenset(("erf", "erfc", "tanh", "logistic", "exp"))
 _LARGEST_PIECE = 24
 
 FUNCTIONS: dict[str, Params] = {
@@ -54,11 +34,13 @@ FUNCTIONS: dict[str, Params] = {
 def recognise(graph: Graph) -> Graph:
     """Name the functions that a profile replaces."""
     grid = jnp.asarray(_GRID)
-    known = {n: np.asarray(evaluate(n, p, [grid])) for n, p in FUNCTIONS.items()}
+    known = {
+        n: np.asarray(evaluate_quickly(n, p, [grid])) for n, p in FUNCTIONS.items()
+    }
     found: dict[int, tuple[str, int]] = {}
     covered: set[int] = set()
     for i in range(len(graph.nodes) - 1, -1, -1):
-        if i not in covered and graph.nodes[i].op in ELEMENTWISE:
+        if i not in covered and has(graph.nodes[i].op, Trait.ELEMENTWISE):
             match = _match(graph, i, known)
             if match:
                 found[i] = match[:2]
@@ -85,10 +67,10 @@ def recognise(graph: Graph) -> Graph:
 
 
 def _match(
-    graph: Graph, end: int, known: dict[str, Any]
+    graph: Graph, end: int, known: dict[str, Array]
 ) -> tuple[str, int, set[int]] | None:
     """The function that ``end`` is of some earlier node, if we know it."""
-    if graph.nodes[end].op in _BREAKS or graph.nodes[end].dtype != "float32":
+    if has(graph.nodes[end].op, Trait.PIECEWISE) or graph.nodes[end].dtype != "float32":
         return None
     piece, sources = {end}, set(_operands(graph, end))
     while len(piece) <= _LARGEST_PIECE:
@@ -102,7 +84,7 @@ def _match(
                 if error.max() < _TOLERANCE:
                     return name, source, piece
         latest = max(sources, default=-1)
-        if latest < 0 or graph.nodes[latest].op not in ELEMENTWISE - _BREAKS:
+        if latest < 0 or not _joins(graph.nodes[latest].op):
             return None
         if graph.nodes[latest].shape != graph.nodes[end].shape:
             return None
@@ -111,18 +93,22 @@ def _match(
     return None
 
 
+def _joins(op: str) -> bool:
+    return has(op, Trait.ELEMENTWISE) and not has(op, Trait.PIECEWISE)
+
+
 def _tells(graph: Graph, piece: set[int]) -> bool:
-    return any(graph.nodes[i].op in _TELLTALE for i in piece)
+    return any(has(graph.nodes[i].op, Trait.TELLTALE) for i in piece)
 
 
 def _operands(graph: Graph, i: int) -> list[int]:
     return [u for u in graph.nodes[i].inputs if graph.nodes[u].op != "constant"]
 
 
-def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Any:
+def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Array | None:
     if graph.nodes[source].dtype != "float32":
         return None
-    values: dict[int, Any] = {source: jnp.asarray(_GRID)}
+    values: dict[int, jax.Array] = {source: jnp.asarray(_GRID)}
     for i in piece:
         node = graph.nodes[i]
         for u in node.inputs:
@@ -134,7 +120,7 @@ def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Any:
         operands = [values[u] for u in node.inputs]
         if node.dtype != "float32":
             return None
-        values[i] = evaluate(node.op, node.params, operands)
+        values[i] = evaluate_quickly(node.op, node.params, operands)
     result = np.asarray(values[piece[-1]])
     return result if result.shape == _GRID.shape else None
 
@@ -145,7 +131,7 @@ def less_its_maximum(graph: Graph, i: int) -> bool:
     if node.op != "sub":
         return False
     minuend, subtrahend = node.inputs
-    while graph.nodes[subtrahend].op in MOVES:
+    while has(graph.nodes[subtrahend].op, Trait.RESHAPES):
         subtrahend = graph.nodes[subtrahend].inputs[0]
     top = graph.nodes[subtrahend]
     return top.op == "reduce_max" and top.inputs[0] == minuend

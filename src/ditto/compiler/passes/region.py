@@ -4,58 +4,35 @@ In the low ring SPU sees plain integers, so constants and operands are brought t
 frac; in the high ring it sees its own fixed point.
 """
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from ditto.compiler.graph import Builder, Node
-from ditto.compiler.operations import LINEAR_SHAPE, Params
-from ditto.engine import FXP_FRAC
+from ditto.compiler.builder import Builder
+from ditto.compiler.passes.draft import HIGH_BITS, LOW_BITS, Draft
 from ditto.fixedpoint import FxpType
+from ditto.operations import Trait, has
+from ditto.operations.spu import FXP_FRAC, HIGH, LOW_FIXED
+from ditto.plan import Node, Params
 
-if TYPE_CHECKING:
-    from ditto.compiler.passes.emit import Emitter
-
-LOW_BITS, HIGH_BITS = 32, 64
-HIGH = FxpType(bits=64, frac=FXP_FRAC[64])
-"""SPU's own fixed point in the high ring."""
-LOW_FIXED = FxpType(bits=32, frac=FXP_FRAC[32])
-"""SPU's own fixed point in the low ring, which the paper's way uses."""
 TABLE = FxpType(bits=32, frac=FXP_FRAC[64])
 """What tables are looked up in when SPU goes on in its own fixed point."""
 _BOUNDED = {"reduce_max": "bounded_max", "reduce_min": "bounded_min"}
-_BITWISE = frozenset(
-    [
-        "floor",
-        "ceil",
-        "round",
-        "sign",
-        "and",
-        "or",
-        "xor",
-        "not",
-        "shift_left",
-        "shift_right_logical",
-        "shift_right_arithmetic",
-    ]
-)
 
 
 class RegionWriter:
     """Writes the graph of one region; ``inputs`` are the plan's values it takes."""
 
-    def __init__(self, emitter: "Emitter", low: bool, integers: bool) -> None:
-        self._emitter = emitter
+    def __init__(self, draft: Draft, low: bool, integers: bool) -> None:
+        self._draft = draft
         self._low = low
         self._integers = integers
         self.builder = Builder()
         self.place: dict[int, int] = {}
         self.inputs: list[int] = []
-        self._entered: dict[Any, int] = {}
+        self._entered: dict[int, int] = {}
 
     def add(self, i: int) -> None:
         """Node i, after all nodes of the region that it uses."""
-        graph = self._emitter.graph
+        graph = self._draft.graph
         node = graph.nodes[i]
         if not self._integers:
             operands = [self._real_operand(u, i) for u in node.inputs]
@@ -75,11 +52,11 @@ class RegionWriter:
 
     def leave(self, i: int) -> int:
         """Node i as shares that add up: SPU leaves some results shared bitwise."""
-        node = self._emitter.graph.nodes[i]
+        node = self._draft.graph.nodes[i]
         if node.dtype == "bool" or not _is_bitwise(self.builder, self.place[i]):
             return self.place[i]
         held = self.builder.nodes[self.place[i]]
-        zero = self._emitter.zero(LOW_BITS if self._low else HIGH_BITS, held.dtype)
+        zero = self._draft.zero(LOW_BITS if self._low else HIGH_BITS, held.dtype)
         entered = self._entered.get(zero)
         if entered is None:
             self.inputs.append(zero)
@@ -89,72 +66,72 @@ class RegionWriter:
 
     def _common_frac(self, i: int) -> int:
         """The frac at which the operands meet."""
-        emitter = self._emitter
-        graph, types = emitter.graph, emitter.types
+        draft = self._draft
+        graph, types = draft.graph, draft.types
         assert types is not None  # noqa: S101
         if graph.nodes[i].dtype == "float32" and graph.nodes[i].op != "sign":
             return types.frac[i]
         numbers = [
             types.frac[u]
             for u in graph.nodes[i].inputs
-            if emitter.kinds[u] != "public" and graph.nodes[u].dtype == "float32"
+            if draft.placements[u] != "public" and graph.nodes[u].dtype == "float32"
         ]
         return max(numbers, default=0)
 
     def _integer_operand(self, u: int, frac: int) -> int:
-        emitter = self._emitter
-        node = emitter.graph.nodes[u]
+        draft = self._draft
+        node = draft.graph.nodes[u]
         if node.dtype == "bool":
             return self._bits(u)
         kind = FxpType(LOW_BITS, frac if node.dtype == "float32" else 0)
         if u in self.place:
             return self._lifted(u, kind)
-        values = emitter.graph.constant(u)
+        values = draft.graph.constant(u)
         if values is not None:
-            emitter.check_constant(u, kind)
+            draft.check_constant(u, kind)
             scaled = np.rint(np.ldexp(values.astype(np.float64), kind.frac))
             return self.builder.constant(scaled.astype(np.int32))
-        return self._enter(emitter.shared(u, kind), "int32", node)
+        return self._enter(draft.shared(u, kind), "int32", node)
 
     def _lifted(self, u: int, kind: FxpType) -> int:
-        types = self._emitter.types
+        types = self._draft.types
         assert types is not None  # noqa: S101
         up = kind.frac - types.frac[u]
-        if up <= 0 or self._emitter.graph.nodes[u].dtype != "float32":
+        if up <= 0 or self._draft.graph.nodes[u].dtype != "float32":
             return self.place[u]
         factor = self.builder.constant(np.int32(1 << up))
         return self.builder.emit("mul", self.place[u], factor)
 
     def _real_operand(self, u: int, user: int) -> int:
-        emitter = self._emitter
+        draft = self._draft
         if u in self.place:
             return self.place[u]
-        node = emitter.graph.nodes[u]
-        values = emitter.graph.constant(u)
+        node = draft.graph.nodes[u]
+        values = draft.graph.constant(u)
         if values is not None:
             return self.builder.constant(values)
         if node.dtype == "bool":
             return self._bits(u)
-        high = emitter.kinds[user] == "high"
+        high = draft.placements[user] == "high"
         whole = node.dtype != "float32"
         if high:
             kind = FxpType(HIGH_BITS, 0) if whole else HIGH
         else:
             kind = FxpType(LOW_BITS, 0) if whole else LOW_FIXED
-        if emitter.kinds[u] == "public":
-            return self._enter(emitter.plain(u), node.dtype, node)
-        return self._enter(emitter.shared(u, kind), node.dtype, node)
+        if draft.placements[u] == "public":
+            return self._enter(draft.plain(u), node.dtype, node)
+        return self._enter(draft.shared(u, kind), node.dtype, node)
 
     def _bits(self, u: int) -> int:
         if u in self.place:
             return self.place[u]
-        emitter = self._emitter
-        node = emitter.graph.nodes[u]
-        values = emitter.graph.constant(u)
+        draft = self._draft
+        node = draft.graph.nodes[u]
+        values = draft.graph.constant(u)
         if values is not None:
             return self.builder.constant(values)
-        public = emitter.kinds[u] == "public"
-        value = emitter.plain(u) if public else emitter.bits(u)
+        public = draft.placements[u] == "public"
+        value = draft.plain(u) if public else draft.bits(u)
         return self._enter(value, "bool", node)
 
     def _enter(self, value: int, dtype: str, node: Node) -> int:
@@ -168,13 +145,13 @@ class RegionWriter:
 def _is_bitwise(builder: Builder, i: int) -> bool:
     """Whether SPU will leave a number shared bitwise."""
     node = builder.nodes[i]
-    while node.op in LINEAR_SHAPE and node.op != "reduce_sum":
+    while has(node.op, Trait.LINEAR) and node.op != "reduce_sum":
         node = builder.nodes[node.inputs[0]]
     if node.op == "convert_element_type":
         source = builder.nodes[node.inputs[0]].dtype
         to_integer = source == "float32" and node.dtype != "float32"
         return source == "bool" or to_integer or _is_bitwise(builder, node.inputs[0])
-    return node.op in _BITWISE
+    return has(node.op, Trait.BITWISE)
 
 
 def _as_integers(params: Params) -> Params:

@@ -1,6 +1,6 @@
 """rings: decide for every node who computes it and in which ring.
 
-Linear algebra is native, in the low ring, and so are the coarse maximum and the curves
+Linear algebra is native, in the low ring, and so are the coarse maximum and the tables
 of few values. Comparisons, maxima and selections by secret
 bits run in SPU on plain integers of the low ring, whatever their frac. Reciprocals,
 roots, logarithms and all we have no protocol for run in SPU's high ring.
@@ -13,11 +13,11 @@ from typing import Literal
 import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.compiler.graph import Graph
-from ditto.compiler.operations import LINEAR_SHAPE
 from ditto.fixedpoint import FxpType
+from ditto.operations import Trait, has
+from ditto.plan import Graph
 
-Kind = Literal[
+Placement = Literal[
     "public",
     "input",
     "linear",
@@ -25,44 +25,18 @@ Kind = Literal[
     "product",
     "lookup",
     "maximum",
-    "curve",
+    "table",
     "low",
     "high",
 ]
 
-LOW = frozenset(
-    [
-        "max",
-        "min",
-        "reduce_max",
-        "reduce_min",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "eq",
-        "ne",
-        "select_n",
-        "and",
-        "or",
-        "not",
-        "xor",
-        "abs",
-        "sign",
-        "reduce_and",
-        "reduce_or",
-    ]
-)
 _MAX_SPREAD = 8.0
 """log2 of the largest over the smallest public factor that one frac can serve."""
-_BEFORE = frozenset(("mul", "add", "sub"))
-"""Steps by public numbers that join the high function they lead to: their operand is
-then truncated once, on its way up."""
-_OWN_STEPS: dict[str, Kind] = {
+_OWN_STEPS: dict[str, Placement] = {
     "input": "input",
     "lookup": "lookup",
     "coarse_max": "maximum",
-    "curve": "curve",
+    "table_function": "table",
 }
 _MIN_PRECISION = 5.0
 """Significant bits below which a product moves to the high ring."""
@@ -79,27 +53,31 @@ def secrets(graph: Graph, public_inputs: Sequence[bool]) -> list[bool]:
     return found
 
 
-def assign_rings(graph: Graph, known: list[Range], secret: list[bool]) -> list[Kind]:
-    """The kind of every node."""
-    kinds: list[Kind] = [_kind(graph, i, secret) for i in range(len(graph.nodes))]
+def assign_rings(
+    graph: Graph, known: list[Range], secret: list[bool]
+) -> list[Placement]:
+    """The placement of every node."""
+    placements: list[Placement] = [
+        _placement(graph, i, secret) for i in range(len(graph.nodes))
+    ]
     for i, node in enumerate(graph.nodes):
-        if kinds[i] == "product" and node.dtype == "float32":
+        if placements[i] == "product" and node.dtype == "float32":
             finest = FxpType.finest(bits=32, bound=2 * known[i].largest).frac
             magnitude = sum(math.log2(known[u].rms) for u in node.inputs)
             if (finest + magnitude) / 2 < _MIN_PRECISION:
-                kinds[i] = "high"
-        if kinds[i] == "scale" and _spread(graph, i) > _MAX_SPREAD:
-            kinds[i] = "high"
+                placements[i] = "high"
+        if placements[i] == "scale" and _spread(graph, i) > _MAX_SPREAD:
+            placements[i] = "high"
     users = graph.users()
     for i in range(len(graph.nodes) - 1, -1, -1):
-        if kinds[i] in ("linear", "scale", "product") and users[i]:
-            above = all(kinds[u] == "high" for u in users[i])
+        if placements[i] in ("linear", "scale", "product") and users[i]:
+            above = all(placements[u] == "high" for u in users[i])
             operands = {u for u in graph.nodes[i].inputs if secret[u]}
-            between = all(kinds[u] == "high" for u in operands)
-            before = graph.nodes[i].op in _BEFORE and len(operands) == 1
+            between = all(placements[u] == "high" for u in operands)
+            before = has(graph.nodes[i].op, Trait.AFFINE) and len(operands) == 1
             if above and (between or (before and power_of_two(graph, i) is None)):
-                kinds[i] = "high"
-    return kinds
+                placements[i] = "high"
+    return placements
 
 
 def power_of_two(graph: Graph, i: int) -> tuple[int, int] | None:
@@ -130,7 +108,7 @@ def _spread(graph: Graph, i: int) -> float:
     return 0.0
 
 
-def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
+def _placement(graph: Graph, i: int, secret: list[bool]) -> Placement:
     node = graph.nodes[i]
     if not secret[i]:
         return "public"
@@ -140,57 +118,59 @@ def _kind(graph: Graph, i: int, secret: list[bool]) -> Kind:
         return "low"
     hidden = [secret[u] for u in node.inputs]
     whole = graph.nodes[node.inputs[0]].dtype
-    kind: Kind = "high"
+    placement: Placement = "high"
     match node.op:
         case "add" | "sub" | "neg":
-            kind = "linear"
+            placement = "linear"
         case "combine":
-            kind = "scale"
+            placement = "scale"
         case "mul" | "dot_general":
-            kind = "product" if all(hidden) else "scale"
+            placement = "product" if all(hidden) else "scale"
         case "select_n":
-            kind = "low" if hidden[0] else "linear"
+            placement = "low" if hidden[0] else "linear"
         case "convert_element_type":
             if whole == "bool":
-                kind = "low"
+                placement = "low"
             elif node.dtype in ("float32", whole):
-                kind = "linear"
+                placement = "linear"
         case "gather" | "dynamic_slice":
-            kind = "high" if any(hidden[1:]) else "linear"
+            placement = "high" if any(hidden[1:]) else "linear"
         case "dynamic_update_slice":
-            kind = "high" if any(hidden[2:]) else "linear"
+            placement = "high" if any(hidden[2:]) else "linear"
         case "pad":
-            kind = "high" if hidden[1] else "linear"
-        case op if op in LINEAR_SHAPE:
-            kind = "linear"
-        case op if op in LOW:
-            kind = "low"
-    return kind
+            placement = "high" if hidden[1] else "linear"
+        case op if has(op, Trait.LINEAR):
+            placement = "linear"
+        case op if has(op, Trait.ORDERS):
+            placement = "low"
+    return placement
 
 
-def levels(graph: Graph, kinds: list[Kind]) -> list[int]:
+def levels(graph: Graph, placements: list[Placement]) -> list[int]:
     """How often a value crossed between native steps and regions.
 
-    Nodes of one kind and one level can be computed together: on any path between them
-    that leaves the kind, the level has grown.
+    Nodes of one placement and one level can be computed together: on any path between
+    them that leaves the placement, the level has grown.
     """
     found: list[int] = []
     for i, node in enumerate(graph.nodes):
         level = 0
         for u in node.inputs:
-            if kinds[u] != "public":
-                level = max(level, found[u] + (_who(kinds[u]) != _who(kinds[i])))
+            if placements[u] != "public":
+                level = max(
+                    level, found[u] + (_who(placements[u]) != _who(placements[i]))
+                )
         found.append(level)
     return found
 
 
-def _who(kind: Kind) -> str:
-    return kind if kind in ("low", "high") else "native"
+def _who(placement: Placement) -> str:
+    return placement if placement in ("low", "high") else "native"
 
 
-def regions(graph: Graph, kinds: list[Kind]) -> dict[int, int]:
+def regions(graph: Graph, placements: list[Placement]) -> dict[int, int]:
     """For every node in a region, the first node of that region."""
-    level = levels(graph, kinds)
+    level = levels(graph, placements)
     leader: dict[int, int] = {}
 
     def find(i: int) -> int:
@@ -199,11 +179,11 @@ def regions(graph: Graph, kinds: list[Kind]) -> dict[int, int]:
         return i
 
     for i, node in enumerate(graph.nodes):
-        if kinds[i] not in ("low", "high"):
+        if placements[i] not in ("low", "high"):
             continue
         leader[i] = i
         for u in node.inputs:
-            if u in leader and kinds[u] == kinds[i] and level[u] == level[i]:
+            if u in leader and placements[u] == placements[i] and level[u] == level[i]:
                 a, b = sorted((find(u), find(i)))
                 leader[b] = a
     return {i: find(i) for i in leader}

@@ -5,7 +5,8 @@ Fixed point has no NaN and no infinity, so whether a number is one is known.
 
 import numpy as np
 
-from ditto.compiler.graph import Builder, Graph, rewrite
+from ditto.compiler.builder import Builder, rewrite
+from ditto.plan import Graph
 
 _ENDLESS = 1e30
 

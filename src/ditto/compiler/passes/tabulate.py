@@ -16,9 +16,9 @@ from itertools import permutations
 import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.compiler.graph import Graph, Node
-from ditto.compiler.operations import MOVES, evaluate
-from ditto.protocols.curve import CELLS_TO_POLE, MOST_CELLS
+from ditto.operations import Trait, evaluate, has
+from ditto.plan import Graph, Node
+from ditto.protocols.table_function import CELLS_TO_POLE, MOST_CELLS
 
 _FUNCTIONS = ("reciprocal", "rsqrt")
 _MOST_FOR_ONE, _MOST_WORK, _MOST_WORK_IF_PROVEN = 1 << 20, 1 << 23, 1 << 25
@@ -26,6 +26,8 @@ _MOST_FOR_ONE, _MOST_WORK, _MOST_WORK_IF_PROVEN = 1 << 20, 1 << 23, 1 << 25
 that can be."""
 _CELLS = 2 * CELLS_TO_POLE
 """Cells between the function's pole and its range, at most: they double."""
+_LOST_CELLS = 4
+"""Cells that rounding takes at the ends of a table."""
 _ROOM, _ENOUGH = 64.0, 16.0
 """How far below what the samples showed a table starts if it can, and what is enough:
 cells of one width, which take a round less, are not taken for less than that."""
@@ -38,11 +40,11 @@ _SLACK = 2 / 3
 def tabulated(
     graph: Graph, i: int, known: list[Range], margin: float
 ) -> tuple[int, dict[str, object]] | None:
-    """The node that a curve takes in place of node i's operand, and its parameters."""
+    """The node that a table takes in place of node i's operand, and its parameters."""
     node = graph.nodes[i]
     if node.op not in _FUNCTIONS or node.dtype != "float32":
         return None
-    source, factor, summand = _argument(graph, node.inputs[0])
+    source, factor, summand = argument(graph, node.inputs[0])
     proven = proven_sum(graph, node.inputs[0], known)
     found = None
     if proven is not None:
@@ -84,10 +86,10 @@ def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Rang
     found = list(known)
     for i, node in enumerate(graph.nodes):
         sources = [graph.nodes[u] for u in node.inputs]
-        if node.op == "curve":
+        if node.op == "table_function":
             (u,) = node.inputs
             ends = np.array([node.params["low"], node.params["high"]])
-            results = np.asarray(evaluate("curve", node.params, [ends]))
+            results = np.asarray(evaluate("table_function", node.params, [ends]))
             found[u] = _reaching(found[u], float(ends[1]) / margins[u])
             found[i] = _reaching(found[i], float(results[0]) / margins[i])
         elif node.op == "mul" and sources[0].op == "within" and is_square(graph, i):
@@ -101,17 +103,20 @@ def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Rang
 def _is_share(graph: Graph, i: int, known: list[Range]) -> bool:
     """Whether a node is x / sum(x) for x that is not negative: it is at most one."""
     for x, other in permutations(graph.nodes[i].inputs):
-        inverse = graph.nodes[_unmoved(graph, other)]
-        if inverse.op == "curve" and inverse.params["function"] == "reciprocal":
-            total = graph.nodes[_unmoved(graph, inverse.inputs[0])]
+        inverse = graph.nodes[unmoved(graph, other)]
+        if (
+            inverse.op == "table_function"
+            and inverse.params["function"] == "reciprocal"
+        ):
+            total = graph.nodes[unmoved(graph, inverse.inputs[0])]
             if total.op == "reduce_sum" and total.inputs[0] == x:
                 return known[x].low >= 0
     return False
 
 
-def _unmoved(graph: Graph, i: int) -> int:
+def unmoved(graph: Graph, i: int) -> int:
     """The node whose elements node i has in another shape."""
-    while graph.nodes[i].op in MOVES:
+    while has(graph.nodes[i].op, Trait.RESHAPES):
         i = graph.nodes[i].inputs[0]
     return i
 
@@ -131,7 +136,8 @@ def _cells(
         cells = min(MOST_CELLS, most // (widths * size))
         if cells < _CELLS:
             continue
-        spread = (2 ** math.floor(math.log2(cells)) / _CELLS) ** widths
+        used = 2 ** math.floor(math.log2(cells)) - _LOST_CELLS
+        spread = (used / _CELLS) ** widths
         start = max(low, high / spread)
         if start <= enough:
             return start, high, widths
@@ -153,7 +159,7 @@ def _power_below(x: float) -> float:
 def is_square(graph: Graph, i: int) -> bool:
     """Whether a node is x times x, or a sum of such: then it is not negative."""
     node = graph.nodes[i]
-    while node.op in (*MOVES, "reduce_sum"):
+    while has(node.op, Trait.RESHAPES) or node.op == "reduce_sum":
         node = graph.nodes[node.inputs[0]]
     if node.op in ("mul", "dot_general") and node.inputs[0] == node.inputs[1]:
         return node.op == "mul" or _pairs_alike(node)
@@ -169,7 +175,7 @@ def _pairs_alike(node: Node) -> bool:
 
 def proven_sum(graph: Graph, i: int, known: list[Range]) -> tuple[float, float] | None:
     """Between what a softmax's sum lies: of exp(x - m) with m near the maximum of x."""
-    node = graph.nodes[_unmoved(graph, i)]
+    node = graph.nodes[unmoved(graph, i)]
     if node.op != "reduce_sum":
         return None
     terms = graph.nodes[node.inputs[0]].size / node.size
@@ -212,7 +218,7 @@ def _step_below_maximum(graph: Graph, i: int, axes: tuple[int, ...]) -> float | 
         return _step_below_maximum(graph, cases[0], axes) if len(cases) == 1 else None
     if node.op != "sub":
         return None
-    top = graph.nodes[_unmoved(graph, node.inputs[1])]
+    top = graph.nodes[unmoved(graph, node.inputs[1])]
     if tuple(top.params.get("axes", ())) != axes:
         return None
     if top.op == "coarse_max":
@@ -220,7 +226,20 @@ def _step_below_maximum(graph: Graph, i: int, axes: tuple[int, ...]) -> float | 
     return 0.0 if top.op == "reduce_max" else None
 
 
-def _argument(graph: Graph, i: int) -> tuple[int, float, float]:
+def span_of_grid(graph: Graph, i: int) -> float:
+    """How far below a coarse maximum node i can be: the grid's width and a step."""
+    node = graph.nodes[i]
+    if node.op == "select_n":
+        return max(span_of_grid(graph, u) for u in node.inputs[1:])
+    if node.op != "sub":
+        return 0.0
+    top = graph.nodes[unmoved(graph, node.inputs[1])]
+    if top.op != "coarse_max":
+        return 0.0
+    return float(top.params["high"] - top.params["low"] + top.params["step"])
+
+
+def argument(graph: Graph, i: int) -> tuple[int, float, float]:
     """The node of which i is factor * node + summand, with a factor above zero."""
     factor, summand = 1.0, 0.0
     while True:

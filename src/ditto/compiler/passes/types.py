@@ -27,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.compiler.graph import Graph
-from ditto.compiler.operations import MOVES
-from ditto.compiler.passes.rings import Kind, power_of_two
+from ditto.compiler.passes.rings import Placement, power_of_two
 from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import FxpType
+from ditto.operations import Trait, has
+from ditto.plan import Graph
 
 BITS = 32
 _PUBLIC_PRECISION = 12
@@ -50,7 +50,7 @@ _CLOSE = 2
 """Bits of precision that are not worth a recast of their own."""
 _SMALL = 16
 """How many times smaller a tensor is whose recast is not worth a bit elsewhere."""
-_MOVED = MOVES | {"slice", "select_n", "concatenate", "dynamic_update_slice", "pad"}
+_MOVES = Trait.RESHAPES | Trait.KEEPS_NUMBERS
 """What leaves numbers as they are."""
 
 
@@ -82,7 +82,7 @@ class Types:
 
 def assign_types(
     graph: Graph,
-    kinds: list[Kind],
+    placements: list[Placement],
     known: list[Range],
     margins: list[float],
     *,
@@ -95,7 +95,9 @@ def assign_types(
     ``weights`` are the nodes of inputs that are weights, ``shown`` those of results
     that the client learns; ``given`` has the fracs of inputs that are shared already.
     """
-    finest = [_finest(graph, i, known, margins, kinds) for i in range(len(graph.nodes))]
+    finest = [
+        _finest(graph, i, known, margins, placements) for i in range(len(graph.nodes))
+    ]
     count = len(graph.nodes)
     wants: list[list[int]] = [[] for _ in range(count)]
     types = Types(
@@ -106,17 +108,17 @@ def assign_types(
         operand_fracs={},
         factor_frac={},
         natural={},
-        pinned=_pinned(graph, kinds, known, margins, given or {}),
+        pinned=_pinned(graph, placements, known, margins, given or {}),
         given=given or {},
         weights=weights,
         shown=shown,
     )
     for i in range(count - 1, -1, -1):
-        _back(graph, i, kinds, known, finest, types)
+        _back(graph, i, placements, known, finest, types)
     for i in range(count):
-        if kinds[i] != "public":
-            _forward(graph, i, kinds, known, types)
-            _check_precision(graph, i, kinds, known, types)
+        if placements[i] != "public":
+            _forward(graph, i, placements, known, finest, types)
+            _check_precision(graph, i, placements, known, types)
     return types
 
 
@@ -134,7 +136,7 @@ def check_room(seen: Range, held: FxpType, margin: float) -> None:
 
 def _pinned(
     graph: Graph,
-    kinds: list[Kind],
+    placements: list[Placement],
     known: list[Range],
     margins: list[float],
     given: Mapping[int, int],
@@ -145,11 +147,11 @@ def _pinned(
     for i, node in enumerate(graph.nodes):
         if i in given:
             origin[i] = i
-        elif node.op in _MOVED and kinds[i] == "linear":
+        elif has(node.op, _MOVES) and placements[i] == "linear":
             found = [origin[u] for u in node.inputs if u in origin]
             if found:
                 origin[i] = found[0]
-        elif kinds[i] in ("product", "lookup"):
+        elif placements[i] in ("product", "lookup"):
             taken |= {origin[u] for u in node.inputs if u in origin}
     for i, source in origin.items():
         check_room(known[i], FxpType(BITS, given[source]), margins[i])
@@ -157,16 +159,17 @@ def _pinned(
 
 
 def _check_precision(
-    graph: Graph, i: int, kinds: list[Kind], known: list[Range], types: Types
+    graph: Graph, i: int, placements: list[Placement], known: list[Range], types: Types
 ) -> None:
     """Refuse constants beside which nothing is left of the values."""
     node = graph.nodes[i]
-    if kinds[i] != "linear" or node.dtype != "float32":
+    if placements[i] != "linear" or node.dtype != "float32":
         return
     public = max(
-        (known[u].largest for u in node.inputs if kinds[u] == "public"), default=0.0
+        (known[u].largest for u in node.inputs if placements[u] == "public"),
+        default=0.0,
     )
-    for u in _secret(graph, i, kinds):
+    for u in _secret(graph, i, placements):
         significant = types.frac[i] + math.log2(known[u].rms)
         endless = public > max(_ENDLESS, _ENDLESS * known[u].largest)
         if endless and significant < _MIN_SIGNIFICANT:
@@ -179,10 +182,14 @@ def _check_precision(
 
 
 def _finest(
-    graph: Graph, i: int, known: list[Range], margins: list[float], kinds: list[Kind]
+    graph: Graph,
+    i: int,
+    known: list[Range],
+    margins: list[float],
+    placements: list[Placement],
 ) -> int:
     node = graph.nodes[i]
-    if kinds[i] == "public" or node.dtype == "bool":
+    if placements[i] == "public" or node.dtype == "bool":
         return BITS - 2
     bound = known[i].largest * margins[i]
     finest = FxpType.finest(bits=BITS, bound=bound).frac
@@ -214,11 +221,13 @@ def _finest_public(seen: Range) -> int:
     return FxpType.finest(bits=BITS, bound=seen.largest).frac
 
 
-def _secret(graph: Graph, i: int, kinds: list[Kind]) -> list[int]:
+def _secret(graph: Graph, i: int, placements: list[Placement]) -> list[int]:
     """The secret operands that carry numbers."""
     nodes = graph.nodes
     return [
-        u for u in nodes[i].inputs if kinds[u] != "public" and nodes[u].dtype != "bool"
+        u
+        for u in nodes[i].inputs
+        if placements[u] != "public" and nodes[u].dtype != "bool"
     ]
 
 
@@ -241,19 +250,19 @@ def _need(
 def _back(
     graph: Graph,
     i: int,
-    kinds: list[Kind],
+    placements: list[Placement],
     known: list[Range],
     finest: list[int],
     types: Types,
 ) -> None:
     node, cap, need = graph.nodes[i], types.cap, types.need
-    operands = _secret(graph, i, kinds)
+    operands = _secret(graph, i, placements)
     need[i] = _need(graph, i, known, finest, types)
 
     def require(u: int, frac: int) -> None:
         types.wants[u].append(frac)
 
-    match kinds[i]:
+    match placements[i]:
         case "linear" | "low" | "maximum":
             together = min(
                 [finest[u] for u in operands]
@@ -268,9 +277,9 @@ def _back(
                     if wanted is not None:
                         require(u, wanted)
         case "scale":
-            retag = power_of_two(graph, i)
-            if retag:
-                u, exponent = retag
+            power = power_of_two(graph, i)
+            if power:
+                u, exponent = power
                 cap[u] = min(cap[u], cap[i] + exponent)
                 wanted = need[i]
                 if wanted is not None:
@@ -278,8 +287,10 @@ def _back(
                 return
             for u in operands:
                 if node.dtype == "float32":
-                    coarsest = _PUBLIC_PRECISION - _magnitude(graph, i, kinds, known)
-                    exact = _exact_frac(graph, i, kinds)
+                    coarsest = _PUBLIC_PRECISION - _magnitude(
+                        graph, i, placements, known
+                    )
+                    exact = _exact_frac(graph, i, placements)
                     room = coarsest if exact is None else min(coarsest, exact)
                     types.operand_fracs[i] = (cap[i] - room,)
                     enough = _PRECISION - math.floor(math.log2(known[u].rms))
@@ -339,29 +350,34 @@ def _is_whole(graph: Graph, i: int) -> bool:
     )
 
 
-def _factor_values(graph: Graph, i: int, kinds: list[Kind]) -> list[np.ndarray]:
+def _factor_values(
+    graph: Graph, i: int, placements: list[Placement]
+) -> list[np.ndarray]:
     node = graph.nodes[i]
     if node.op == "combine":
         return [np.asarray(node.params["coefficients"], np.float64)]
-    values = [graph.constant(u) for u in node.inputs if kinds[u] == "public"]
+    values = [graph.constant(u) for u in node.inputs if placements[u] == "public"]
     return [np.asarray(v, np.float64) for v in values if v is not None]
 
 
-def _magnitude(graph: Graph, i: int, kinds: list[Kind], known: list[Range]) -> int:
+def _magnitude(
+    graph: Graph, i: int, placements: list[Placement], known: list[Range]
+) -> int:
     """log2 of the largest public factor."""
     node = graph.nodes[i]
     if node.op == "combine":
         largest = max(abs(float(c)) for c in node.params["coefficients"])
     else:
         largest = max(
-            (known[u].largest for u in node.inputs if kinds[u] == "public"), default=1.0
+            (known[u].largest for u in node.inputs if placements[u] == "public"),
+            default=1.0,
         )
     return math.frexp(max(largest, 2.0**-40))[1]
 
 
-def _exact_frac(graph: Graph, i: int, kinds: list[Kind]) -> int | None:
+def _exact_frac(graph: Graph, i: int, placements: list[Placement]) -> int | None:
     """The smallest frac at which a known public factor is exact, if it is small."""
-    values = _factor_values(graph, i, kinds)
+    values = _factor_values(graph, i, placements)
     if not values:
         return None
     for frac in range(_PUBLIC_FRAC):
@@ -370,24 +386,46 @@ def _exact_frac(graph: Graph, i: int, kinds: list[Kind]) -> int | None:
     return None
 
 
+def _is_fit_square(graph: Graph, i: int) -> bool:
+    """Whether a node is the square of what a fitted function is good for."""
+    node = graph.nodes[i]
+    sources = {graph.nodes[u].op for u in node.inputs}
+    return node.op == "mul" and sources == {"within"} and len({*node.inputs}) == 1
+
+
+def _ending(fracs: tuple[int, ...], total: int) -> tuple[int, ...]:
+    """Fracs of a square's operands whose sum is the finest there is, if it is finer.
+
+    A shift to the left costs nothing. The product then ends where its range does: what
+    lies beyond the fit, where a polynomial is wrong without overflow, leaves the type
+    and is seen by the check of the recast.
+    """
+    return fracs[0], max(fracs[1], total - fracs[0])
+
+
 def _forward(
-    graph: Graph, i: int, kinds: list[Kind], known: list[Range], types: Types
+    graph: Graph,
+    i: int,
+    placements: list[Placement],
+    known: list[Range],
+    finest: list[int],
+    types: Types,
 ) -> None:
     node, cap, need, frac = graph.nodes[i], types.cap, types.need, types.frac
-    operands = _secret(graph, i, kinds)
+    operands = _secret(graph, i, placements)
     wanted = need[i]
     if node.dtype != "float32" or node.op == "sign":
-        if kinds[i] == "product":
+        if placements[i] == "product":
             types.operand_fracs[i] = (0, 0)
             types.natural[i] = 0
-        if kinds[i] == "scale":
+        if placements[i] == "scale":
             types.operand_fracs[i] = (0,)
             types.factor_frac[i] = types.natural[i] = 0
         return
-    match kinds[i]:
+    match placements[i]:
         case "input" if i in types.pinned:
             frac[i] = types.pinned[i]
-        case "input" | "high" | "curve":
+        case "input" | "high" | "table":
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
             frac[i] = min(frac[i], types.given.get(i, frac[i]))
         case "lookup":
@@ -395,17 +433,17 @@ def _forward(
             held = frac[table] if table in operands else cap[i]
             frac[i] = min(held, cap[i], cap[i] if wanted is None else wanted)
         case "linear" | "low" | "maximum":
-            frac[i] = _carried(graph, i, kinds, known, types)
+            frac[i] = _carried(graph, i, placements, known, types)
         case "scale":
-            retag = power_of_two(graph, i)
-            if retag:
-                frac[i] = frac[retag[0]] - retag[1]
+            power = power_of_two(graph, i)
+            if power:
+                frac[i] = frac[power[0]] - power[1]
                 return
             (limit,) = types.operand_fracs[i]
             coarse = min(limit, max(frac[u] for u in operands))
-            fine = _PUBLIC_FRAC + 1 - _magnitude(graph, i, kinds, known)
+            fine = _PUBLIC_FRAC + 1 - _magnitude(graph, i, placements, known)
             factor = min(cap[i] - coarse, fine)
-            exact = _exact_frac(graph, i, kinds)
+            exact = _exact_frac(graph, i, placements)
             if exact is not None:
                 factor = min(factor, exact)
             types.factor_frac[i] = factor
@@ -416,24 +454,26 @@ def _forward(
         case "product":
             pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
             taken = tuple(min(frac[u], limit) for u, limit in pairs)
+            if _is_fit_square(graph, i):
+                taken = _ending(taken, finest[i])
             types.operand_fracs[i] = taken
             types.natural[i] = sum(taken)
             frac[i] = sum(taken) if wanted is None else min(sum(taken), wanted)
 
 
 def _carried(
-    graph: Graph, i: int, kinds: list[Kind], known: list[Range], types: Types
+    graph: Graph, i: int, placements: list[Placement], known: list[Range], types: Types
 ) -> int:
     """The frac of what is added up, compared or moved about."""
     node, cap, frac, wanted = graph.nodes[i], types.cap, types.frac, types.need[i]
-    operands = _secret(graph, i, kinds)
+    operands = _secret(graph, i, placements)
     carried = max((frac[u] for u in operands), default=0)
-    publics = [u for u in node.inputs if kinds[u] == "public"]
+    publics = [u for u in node.inputs if placements[u] == "public"]
     if not all(_whole(graph, u) for u in publics):
         fine = _PUBLIC_FRAC if wanted is None else wanted
         room = min(_finest_public(known[u]) for u in publics)
         carried = max(carried, min(cap[i], fine, room))
-    if kinds[i] == "linear" and node.op in ("add", "sub", "select_n"):
+    if placements[i] == "linear" and node.op in ("add", "sub", "select_n"):
         large = [u for u in operands if not _is_small(graph, u, i)]
         if large and wanted is not None:
             carried = min(carried, max(wanted, *(frac[u] for u in large)))

@@ -1,0 +1,83 @@
+"""The plans that a bundle offers, from a model and the shapes that will be asked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+
+from ditto.api.pretrained import CACHE_BUCKETS, Pretrained
+from ditto.client.bundle import Offer
+from ditto.models import Head
+from ditto.models.computation import Phase
+from ditto.owner import Description, Exported, export_bundle
+from ditto.owner.bundle import check_new
+
+_LABELLED = (Head.TEXT_CLASSIFICATION, Head.TOKEN_CLASSIFICATION)
+
+
+def export_model(
+    model: Pretrained,
+    folder: Path,
+    out: Path,
+    *,
+    lengths: Sequence[int],
+    batch_size: int = 1,
+    tokens: int = 20,
+    pairs: bool = False,
+    owner: str = "local",
+    on_stage: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Write a bundle of the model in a folder.
+
+    It takes texts of up to ``lengths`` tokens, ``batch_size`` at a time, also ``pairs``
+    of texts, or for a model that generates prompts of these lengths and ``tokens``
+    tokens after them. Each comes a second time with wide margins, for what leaves the
+    usual ones.
+    """
+    check_new(out)  # before the long work
+    exported = []
+    usual = _offers(model, lengths, batch_size, tokens, pairs)
+    wide = [replace(offer, wide=True) for offer in usual]
+    checked = model.plans.profile.range_check
+    for offer in [*usual, *(wide if checked else [])]:
+        margins = ", wide margins" if offer.wide else ""
+        on_stage(
+            f"calibrating and compiling {offer.phase}, {offer.length} tokens{margins}"
+        )
+        computation = model.computation(
+            Phase(offer.phase), batch_size, offer.length, with_types=offer.with_types
+        )
+        computation = replace(computation, wide=offer.wide)
+        exported.append(Exported(offer, model.plans.plan(computation)))
+    description = Description(
+        model=folder.resolve().name,
+        owner=owner,
+        head=model.model.head,
+        max_tokens=model.max_tokens,
+        labels=model.labels if model.model.head in _LABELLED else {},
+        hide_length=model.computation(Phase.FORWARD, 1, 2).hide_length,
+        problem_type=model.model.published.get("problem_type"),
+        encoding=model.model.sentence.encoding,
+    )
+    weights = jax.tree_util.tree_leaves(model.model.params)
+    export_bundle(out, description, exported, weights, folder, on_stage)
+
+
+def _offers(
+    model: Pretrained, lengths: Sequence[int], batch_size: int, tokens: int, pairs: bool
+) -> list[Offer]:
+    buckets = sorted({min(length, model.max_tokens) for length in lengths})
+    if model.model.head is not Head.TEXT_GENERATION:
+        types = model.model.config.type_vocab_size > 1
+        kinds = (False, True) if pairs and types else (False,)
+        return [
+            Offer("forward", batch_size, length, with_types)
+            for with_types in kinds
+            for length in buckets
+        ]
+    prefill = [Offer("prefill", batch_size, length) for length in buckets]
+    room = range(2, min(max(buckets) + tokens, model.max_tokens) + 1)
+    caches = sorted({model.bucket(n, CACHE_BUCKETS) for n in room})
+    caches = [n for n in caches if n >= min(buckets)]
+    return prefill + [Offer("decode", batch_size, length) for length in caches]

@@ -1,0 +1,121 @@
+"""Shapes of a graph that a bound rests on: normalisation, softmax, centring."""
+
+from itertools import permutations
+
+from ditto.compiler.passes.tabulate import argument, unmoved
+from ditto.plan import Graph
+
+
+def normalised(graph: Graph, i: int) -> tuple[int, bool, float] | None:
+    """(x, whether it was centred, a) if node i is x / sqrt(a * |x|^2 + b), b >= 0."""
+    for x, other in permutations(graph.nodes[i].inputs, 2):
+        inverse = graph.nodes[unmoved(graph, other)]
+        if inverse.op == "table_function" and inverse.params["function"] == "rsqrt":
+            source = inverse.inputs[0]
+            factor, summand = (
+                float(inverse.params[name]) for name in ("factor", "summand")
+            )
+        elif inverse.op == "rsqrt":
+            source, factor, summand = argument(graph, inverse.inputs[0])
+        else:
+            continue
+        if factor > 0 and summand >= 0 and _is_length(graph, unmoved(graph, source), x):
+            return x, is_centred(graph, x), factor
+    return None
+
+
+def _is_length(graph: Graph, i: int, x: int) -> bool:
+    """Whether node i is the sum of squares of every row of x."""
+    node, last = graph.nodes[i], len(graph.nodes[x].shape) - 1
+    if node.op == "dot_general" and node.inputs == (x, x):
+        contracted, batch = node.params["dimension_numbers"]
+        rest = list(range(last))
+        return all(list(c) == [last] for c in contracted) and all(
+            list(b) == rest for b in batch
+        )
+    if node.op != "reduce_sum" or [int(a) for a in node.params["axes"]] != [last]:
+        return False
+    square = graph.nodes[node.inputs[0]]
+    return square.op == "mul" and square.inputs == (x, x)
+
+
+def is_centred(graph: Graph, i: int) -> bool:
+    """Whether node i is x minus the mean of its rows."""
+    node = graph.nodes[i]
+    if node.op != "sub":
+        return False
+    x, mean = node.inputs
+    shape = graph.nodes[x].shape
+    source, factor, summand = argument(graph, unmoved(graph, mean))
+    total = graph.nodes[unmoved(graph, source)]
+    if total.op != "reduce_sum" or total.inputs[0] != x or summand or not shape:
+        return False
+    whole = [int(a) for a in total.params["axes"]] == [len(shape) - 1]
+    return whole and abs(factor * shape[-1] - 1) < 1e-5
+
+
+def share_of(graph: Graph, i: int) -> int | None:
+    """x, if node i is x divided by the sums of its rows."""
+    for x, other in permutations(graph.nodes[i].inputs, 2):
+        inverse = graph.nodes[unmoved(graph, other)]
+        table = inverse.op == "table_function"
+        if not (inverse.op == "reciprocal" or table):
+            continue
+        if table and (
+            inverse.params["function"] != "reciprocal"
+            or (inverse.params["factor"], inverse.params["summand"]) != (1.0, 0.0)
+        ):
+            continue
+        total = graph.nodes[unmoved(graph, inverse.inputs[0])]
+        last = len(graph.nodes[x].shape) - 1
+        if total.op != "reduce_sum" or total.inputs[0] != x:
+            continue
+        if [int(a) for a in total.params["axes"]] == [last]:
+            return x
+    return None
+
+
+def below_maximum(graph: Graph, i: int) -> float | None:
+    """How far above zero node i gets, if it is x - max(x), or that where a mask shows
+    it and 0 where it does not."""
+    node = graph.nodes[i]
+    if node.op == "sub":
+        return _above(graph, i) if _same_scores(graph, i, None, None) else None
+    if node.op != "select_n" or len(node.inputs) != 3:
+        return None
+    for k in (1, 2):
+        if graph.uniform(node.inputs[k]) == 0.0:
+            difference = node.inputs[3 - k]
+            if graph.nodes[difference].op != "sub":
+                continue
+            if _same_scores(graph, difference, node.inputs[0], 3 - k):
+                return _above(graph, difference)
+    return None
+
+
+def _above(graph: Graph, difference: int) -> float | None:
+    top = graph.nodes[unmoved(graph, graph.nodes[difference].inputs[1])]
+    if top.op == "coarse_max":
+        return float(top.params["step"])
+    return 0.0 if top.op in ("reduce_max", "bounded_max") else None
+
+
+def _same_scores(
+    graph: Graph, difference: int, mask: int | None, case: int | None
+) -> bool:
+    """Whether x of x - m is what m is the maximum of, where the mask shows it."""
+    x, m = graph.nodes[difference].inputs
+    top = graph.nodes[unmoved(graph, m)]
+    if not top.inputs or top.op not in ("coarse_max", "reduce_max", "bounded_max"):
+        return False
+    y = top.inputs[0]
+    shape = graph.nodes[x].shape
+    if [int(a) for a in top.params["axes"]] != [len(shape) - 1]:
+        return False
+    if x == y:
+        return True
+    pair = graph.nodes[x], graph.nodes[y]
+    if mask is None or case is None or any(n.op != "select_n" for n in pair):
+        return False
+    shown = [n.inputs[case] for n in pair]
+    return all(n.inputs[0] == mask for n in pair) and shown[0] == shown[1]

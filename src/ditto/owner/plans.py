@@ -1,0 +1,232 @@
+"""The owner's part: plans of a model for every shape that is asked for.
+
+Plans are calibrated on sample texts, never on what a client asks. The first plan
+chooses the types of the weights; all others take them as they are, so that a model is
+shared once.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from itertools import takewhile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.analysis import Network, tune_rounds
+from ditto.client.tokens import Batch, pad_batch
+from ditto.compiler import Profile, RangeReport
+from ditto.compiler import compile as compile_plan
+from ditto.compiler.pipeline import OnRanges
+from ditto.models import Model
+from ditto.models.computation import Computation, Phase, function_of
+from ditto.models.family import Cache
+from ditto.models.model import Step
+from ditto.owner.plan_cache import Label, PlanCache
+from ditto.owner.plan_key import model_digest, plan_key
+from ditto.owner.samples import Samples
+from ditto.plan import Plan, Tree
+
+WIDER, WIDEST = 4.0, 64.0
+"""How many times wider than usual wide margins are, and the widest there are."""
+_USUAL_LENGTH = 16
+POSITIONS = 4
+"""Positions of a row at which decoding is calibrated."""
+
+
+OnStage = Callable[[str], None]
+"""Called with what is being prepared."""
+
+
+class Plans:
+    """Makes each plan once; if a network is named, with its rounds tuned to it.
+
+    With a ``cache``, a plan that was ever made on this machine is read instead;
+    ``name`` is what it calls the model.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        profile: Profile,
+        samples: Samples,
+        rows: int | None = None,
+        network: Network | None = None,
+        *,
+        cache: PlanCache | None = None,
+        name: str = "model",
+    ) -> None:
+        self.model = model
+        self.profile = profile
+        self._network = network
+        self._source = samples
+        self._rows = rows
+        self._cache, self._name = cache, name
+        self._made: dict[Computation, Plan] = {}
+        self._ranges: dict[Computation, RangeReport] = {}
+
+    def plan(self, computation: Computation, on_stage: OnStage | None = None) -> Plan:
+        """The plan of a computation."""
+        if computation not in self._made:
+            self._made[computation] = self._kept(computation, on_stage or _ignore)
+        return self._made[computation]
+
+    @cached_property
+    def model_digest(self) -> str:
+        """Of the weights, the configuration and the head."""
+        return model_digest(self.model)
+
+    @cached_property
+    def identity(self) -> str:
+        """Of the model and all that its plans are made with."""
+        usual = Computation(Phase.FORWARD, 1, _USUAL_LENGTH)
+        batches = (self._batch(usual, k) for k in range(self._count(usual)))
+        settings = self.model_digest, self.profile, self._network
+        return plan_key(*settings, usual, batches, None)
+
+    def _kept(self, computation: Computation, on_stage: OnStage) -> Plan:
+        """The plan in the cache, or else one that will be there."""
+        if self._cache is None:
+            return self._compiled(computation, on_stage=on_stage)
+        on_stage("looking for the plan in the cache")
+        key = plan_key(
+            self.model_digest,
+            self._profile(computation),
+            self._network,
+            computation,
+            (self._batch(computation, k) for k in range(self._count(computation))),
+            self._reused(computation),
+        )
+        plan = self._cache.get(key)
+        if plan is None:
+            plan = self._compiled(computation, on_stage=on_stage)
+            label = Label(self._name, self.profile.name, str(computation))
+            self._cache.put(key, plan, label)
+        return plan
+
+    def ranges(self, computation: Computation) -> RangeReport:
+        """What holds the ranges of a computation's plan: for the owner alone, as it
+        tells more of the weights than the plan does. Empty if SPU has its own types.
+
+        A plan that was made before is made once more for it.
+        """
+        if computation not in self._ranges:
+            reports: list[RangeReport] = []
+            plan = self._compiled(computation, on_ranges=reports.append)
+            self._made.setdefault(computation, plan)
+            self._ranges[computation] = reports[0] if reports else RangeReport(())
+        return self._ranges[computation]
+
+    def _compiled(
+        self,
+        computation: Computation,
+        *,
+        on_ranges: OnRanges | None = None,
+        on_stage: OnStage | None = None,
+    ) -> Plan:
+        reused = self._reused(computation)
+        samples = self.samples(computation)
+        plan = compile_plan(
+            function_of(self.model, computation),
+            samples[0],
+            profile=self._profile(computation),
+            calibration=samples,
+            weight_argnums=(0,),
+            public_argnums=computation.public_argnums,
+            state_argnums=computation.state_argnums,
+            retain_outputs=computation.retain_outputs,
+            reuse_shares_of=None if reused is None else _serving(*reused),
+            on_ranges=on_ranges,
+            on_stage=on_stage,
+        )
+        if self._network is not None and self.profile.rounds == "mixed":
+            return tune_rounds(plan, self._network)
+        return plan
+
+    def _profile(self, computation: Computation) -> Profile:
+        if not computation.wide:
+            return self.profile
+        margin = min(self.profile.margin * WIDER, WIDEST)
+        return self.profile.replace(margin=margin)
+
+    def _reused(self, computation: Computation) -> tuple[Plan, bool] | None:
+        """The plan whose shares of weights serve too, and whether those of state do."""
+        earlier = list(takewhile(lambda m: m[0] != computation, self._made.items()))
+        for other, plan in earlier:
+            if other.retain_outputs and other.wide == computation.wide:
+                return plan, True
+        if computation.phase is Phase.DECODE:
+            return self.plan(replace(computation, phase=Phase.PREFILL)), True
+        return (earlier[0][1], False) if earlier else None
+
+    def samples(self, computation: Computation) -> list[tuple[Tree, ...]]:
+        """Sample arguments of a computation."""
+        count = self._count(computation)
+        if computation.phase is not Phase.DECODE:
+            return [self._sample(computation, k) for k in range(count)]
+        return [s for k in range(count) for s in self._decode_samples(computation, k)]
+
+    def _count(self, computation: Computation) -> int:
+        """How many batches of samples there are."""
+        rows = self._rows or self._source.rows(computation.length)
+        size = computation.batch_size
+        return -(-max(rows, 2 * size) // size)
+
+    def _batch(self, computation: Computation, k: int) -> Batch:
+        size, length = computation.batch_size, computation.length
+        rows = [
+            self._source.row(k * size + i, length, pairs=computation.with_types)
+            for i in range(size)
+        ]
+        return pad_batch(rows, length, self._source.pad_id)
+
+    def _sample(self, computation: Computation, k: int) -> tuple[Tree, ...]:
+        params, batch = self.model.params, self._batch(computation, k)
+        if computation.phase is Phase.PREFILL:
+            return params, batch.ids, batch.lengths
+        mask = batch.mask.astype(np.float32) if computation.hide_length else batch.mask
+        inputs = (params, batch.ids, mask)
+        return (*inputs, batch.types) if computation.with_types else inputs
+
+    def _decode_samples(
+        self, computation: Computation, k: int
+    ) -> list[tuple[Tree, ...]]:
+        """One row at several positions, the last among them."""
+        params, batch = self.model.params, self._batch(computation, k)
+        _, cache = self._prefill(params, batch.ids, batch.lengths)
+        rng = np.random.default_rng(k)
+        samples = []
+        for at in range(POSITIONS):
+            last = batch.lengths - 1
+            positions = rng.integers(0, batch.lengths) if at else last
+            ids = np.take_along_axis(batch.ids, positions[:, None].astype(int), 1)[:, 0]
+            samples.append((params, ids, positions.astype(np.int32), cache))
+        return samples
+
+    @cached_property
+    def _prefill(self) -> Step:
+        prefill: Step = jax.jit(self.model.prefill)
+        return prefill
+
+
+def _serving(plan: Plan, with_state: bool) -> Plan:
+    """A plan of which the weights, and the state if wanted, are to serve another."""
+    if with_state:
+        return plan
+    outputs = (replace(output, retained=False) for output in plan.outputs)
+    return replace(plan, outputs=tuple(outputs))
+
+
+def _ignore(_: str) -> None:
+    """Nobody asked what is being prepared."""
+
+
+def grown(cache: Cache, length: int) -> Cache:
+    """A cache in the clear with room for ``length`` positions."""
+
+    def pad(x: jax.Array) -> jax.Array:
+        return jnp.pad(x, ((0, 0), (0, 0), (0, length - x.shape[2]), (0, 0)))
+
+    padded: Cache = jax.tree.map(pad, cache)
+    return padded

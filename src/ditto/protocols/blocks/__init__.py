@@ -1,0 +1,58 @@
+"""What the protocols are built of: each idiom that security rests on, once.
+
+A block is a part of a protocol's steps, written for a role like the protocol itself.
+Its docstring says what every role sees and why that tells it nothing; a protocol's own
+argument refers to it. All masks are fresh: a stream gives each out once.
+
+In topological order: groups, lockstep; two_party; two_to_three, replicate; product,
+bits, range_check.
+"""
+
+from ditto.protocols.blocks.bits import and_words, complement
+from ditto.protocols.blocks.groups import Group
+from ditto.protocols.blocks.lockstep import beside, together
+from ditto.protocols.blocks.product import Rounds, product_fields, two_party_product
+from ditto.protocols.blocks.range_check import (
+    CHECK_WIDTH,
+    VERDICT_BITS,
+    check_overflow,
+    note_flags,
+)
+from ditto.protocols.blocks.replicate import replicate, rerandomise
+from ditto.protocols.blocks.two_party import (
+    P0,
+    P1,
+    P2,
+    cell_index,
+    masks_of_p0_p2,
+    replicate_two_party,
+    split_of_p1,
+    two_party_summand,
+)
+from ditto.protocols.blocks.two_to_three import two_to_three
+
+__all__ = [
+    "CHECK_WIDTH",
+    "P0",
+    "P1",
+    "P2",
+    "VERDICT_BITS",
+    "Group",
+    "Rounds",
+    "and_words",
+    "beside",
+    "cell_index",
+    "check_overflow",
+    "complement",
+    "masks_of_p0_p2",
+    "note_flags",
+    "product_fields",
+    "replicate",
+    "replicate_two_party",
+    "rerandomise",
+    "split_of_p1",
+    "together",
+    "two_party_product",
+    "two_party_summand",
+    "two_to_three",
+]

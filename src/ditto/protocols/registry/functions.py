@@ -1,0 +1,138 @@
+"""Rows of the functions: the coarse maximum, reciprocals and inverse roots."""
+
+from fractions import Fraction
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from ditto.fixedpoint import FxpType
+from ditto.protocols.blocks import Rounds
+from ditto.protocols.coarse_max import Grid, coarse_max, coarse_max_cost
+from ditto.protocols.registry.row import (
+    BOTH,
+    Error,
+    Protocol,
+    Reals,
+    check_of,
+    fxp,
+    one_matrix,
+    variant,
+)
+from ditto.protocols.table_function import (
+    Function,
+    TableFunction,
+    table_function,
+    table_function_cost,
+)
+
+Ends = tuple[float, float]
+
+
+def coarse_max_rows() -> list[Protocol]:
+    """Of few and of many levels."""
+    return [
+        *(_coarse_max_row(-5.0, 9.0, 11, rounds) for rounds in BOTH),
+        *(_coarse_max_row(-5.0, 9.0, 11, rounds, checked=True) for rounds in BOTH),
+        *(_coarse_max_row(*row, 2) for row in ((-0.25, 0.5, 9), (-90.0, 40.0, 12))),
+    ]
+
+
+def table_function_rows() -> list[Protocol]:
+    """Reciprocals, with cells of one width and of two, and inverse roots."""
+    return [
+        *(
+            _table_function_row(
+                "reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0), rounds
+            )
+            for rounds in BOTH
+        ),
+        *(
+            _table_function_row(
+                "reciprocal", fxp(32, 14), fxp(32, 20), (0.3, 900.0), rounds, widths=2
+            )
+            for rounds in BOTH
+        ),
+        _table_function_row(
+            "reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0), 2, checked=True
+        ),
+        *(
+            _table_function_row(
+                "rsqrt", fxp(32, 18), fxp(32, 24), (50.0, 900.0), rounds
+            )
+            for rounds in BOTH
+        ),
+    ]
+
+
+def _coarse_max_row(
+    low: float, high: float, cut: int, rounds: Rounds, *, checked: bool = False
+) -> Protocol:
+    kind, length = fxp(32, 12), 5
+    ends = int(low * 2**kind.frac), int(high * 2**kind.frac)
+    grid = Grid(kind, *ends, cut)
+    return Protocol(
+        name="coarse max",
+        variant=variant(rounds),
+        parameters={"of": str(kind), "levels": str(grid.levels), **check_of(checked)},
+        formula=("n(V + 16)" if checked else "nV")
+        + (" + (5k - 3)V + w(V + 2)" if rounds == 2 else " + (5k - 3)V + w(2V + 1)"),
+        operands=(kind,),
+        result=kind,
+        holds=kind,
+        shapes=lambda rows: ((rows, length),),
+        run=lambda party, x: coarse_max(party, x, grid, rounds, checked=checked),
+        plain=lambda x: x.max(-1, keepdims=True),
+        cost=lambda shape: coarse_max_cost(
+            shape[0], length, grid, rounds, checked=checked
+        ),
+        error=Error(-(2**cut), 2**cut, 0),
+        between=(ends[0], ends[1] - 1),
+        work=16,
+    )
+
+
+def _table_function_row(
+    function: Function,
+    source: FxpType,
+    to: FxpType,
+    ends: Ends,
+    rounds: Rounds,
+    widths: Literal[1, 2] = 1,
+    *,
+    checked: bool = False,
+) -> Protocol:
+    low, high = (int(x * 2**source.frac) for x in ends)
+    table = TableFunction(function, source, to, low, high, widths=widths)
+    cells = sum(scale.cells for scale in table.scales)
+
+    def plain(x: Reals) -> Reals:
+        if function == "reciprocal":
+            return 1 / x
+        if x.dtype != object:
+            return x**-0.5
+        root = np.vectorize(lambda v: Fraction(float(v) ** -0.5), otypes="O")
+        exact: Reals = root(x)
+        return exact
+
+    return Protocol(
+        name=function,
+        variant=variant(rounds),
+        parameters={
+            "of": str(source),
+            "to": str(to),
+            "cells": str(cells),
+            **check_of(checked),
+        },
+        formula="2(129h + 128) + 9l, and two products",
+        operands=(source,),
+        result=to,
+        holds=to,
+        shapes=one_matrix,
+        run=lambda party, x: table_function(party, x, table, rounds, checked=checked),
+        plain=plain,
+        cost=lambda size: table_function_cost(prod(size), table, rounds),
+        error=Error(-table.error, table.error, 0),
+        between=(table.low, table.high - 1),
+        work=cells,
+    )

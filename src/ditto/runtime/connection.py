@@ -1,0 +1,347 @@
+"""Connections between the parties: TLS 1.3, both ends known by their certificates.
+
+Each party opens two connections to each peer, one for messages and one for heartbeats,
+and only the party that opened one sends on it. So one thread writes to a connection and
+another, elsewhere, reads it; nothing is shared between them.
+
+Security
+    Both ends show certificates of the configured authority, and each checks that the
+    other's bears the name of the peer it is to be. Somebody else with a certificate
+    of the same authority is refused; who stands between learns sizes and times.
+"""
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Self, cast
+
+import numpy as np
+
+from ditto.errors import DittoError, PeerIdentityError, PeerLostError, SetupError
+from ditto.protocols.channel import Buffer, peers_of
+from ditto.runtime.config import LinkConfig, PartyAddress
+from ditto.sharing import Rank
+
+MAIL, HEARTBEATS = b"m", b"b"
+"""What a connection is for."""
+_PURPOSES = (MAIL, HEARTBEATS)
+
+_WELCOME, _READY = b"w", b"r"
+_RETRY = 0.1
+_HANDSHAKE = 10.0
+"""Seconds that a caller may take to prove who it is."""
+_CALLERS = 16
+"""Callers that may be proving it at a time."""
+_GRACE = 1.0
+"""Seconds that a party stays after it met a stranger, so that others meet it too and
+do not blame this one for its absence."""
+_Subject = tuple[tuple[tuple[str, str], ...], ...]
+"""The names in a certificate, as ``ssl`` gives them."""
+
+
+class _WrongNameError(Exception):
+    """A certificate of the right authority that bears another name."""
+
+
+class Connection:
+    """One end of a connection. The thread that uses it closes it; any may end it."""
+
+    def __init__(self, stream: ssl.SSLSocket) -> None:
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._stream = stream
+
+    def wait_until(self, deadline: float | None) -> None:
+        """How long sending and reading may take; no deadline is for ever."""
+        left = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
+        self._stream.settimeout(left)
+
+    def send(self, data: Buffer) -> None:
+        """All of the data; raises OSError when the peer is gone."""
+        self._stream.sendall(data)
+
+    def read(self, size: int) -> memoryview:
+        """The next bytes, exactly so many; raises OSError when no more come."""
+        data = np.empty(size, np.uint8).data
+        rest = data
+        while rest:
+            count = self._stream.recv_into(rest)
+            if not count:
+                raise ConnectionResetError("The peer has ended the connection.")
+            rest = rest[count:]
+        return data
+
+    def finish(self) -> None:
+        """Nothing more is sent; wait until the peer has read all and let go."""
+        self._shut(socket.SHUT_WR)
+        self._stream.recv(1)
+
+    def end(self) -> None:
+        """Nothing more is sent or read, so a thread that does either stops."""
+        with contextlib.suppress(OSError):  # the peer was faster
+            self._shut(socket.SHUT_RDWR)
+
+    def _shut(self, how: int) -> None:
+        # The stream's own shutdown would go on in plain text.
+        socket.socket.shutdown(self._stream, how)
+
+    def close(self) -> None:
+        """Let the connection go; what was sent still arrives."""
+        self._stream.close()
+
+
+_Ends = dict[tuple[Rank, bytes], Connection]
+"""Connections to the peers, or from them, by what they are for."""
+
+
+@dataclass(frozen=True)
+class PeerConnections:
+    """What a party has to and from one peer."""
+
+    mail_to: Connection
+    mail_from: Connection
+    heartbeats_to: Connection
+    heartbeats_from: Connection
+
+    def end(self) -> None:
+        """End all of them."""
+        for to_peer in (self.mail_to, self.heartbeats_to):
+            to_peer.end()
+        for from_peer in (self.mail_from, self.heartbeats_from):
+            from_peer.end()
+
+
+def connect(config: LinkConfig) -> dict[Rank, PeerConnections]:
+    """Connections to and from both peers, within the time given for it."""
+    deadline = time.monotonic() + config.connect_timeout
+    with contextlib.ExitStack() as unless_up:
+        with _Listener(config) as listener:
+            outward = _call_all(config, deadline, unless_up)
+            inward = listener.wait(deadline)
+            for connection in inward.values():
+                unless_up.callback(connection.close)
+            _wait_for_ready(config, outward, inward, deadline)
+        unless_up.pop_all()
+    return {
+        peer: PeerConnections(
+            mail_to=outward[peer, MAIL],
+            mail_from=inward[peer, MAIL],
+            heartbeats_to=outward[peer, HEARTBEATS],
+            heartbeats_from=inward[peer, HEARTBEATS],
+        )
+        for peer in peers_of(config.rank)
+    }
+
+
+def _wait_for_ready(
+    config: LinkConfig, outward: _Ends, inward: _Ends, deadline: float
+) -> None:
+    """Until both peers have all of their connections: from then on heartbeats come."""
+    for ends in (outward, inward):
+        for (peer, _), connection in ends.items():
+            try:
+                connection.wait_until(deadline)
+                if ends is outward:
+                    connection.send(_READY)
+                else:
+                    connection.read(len(_READY))
+                connection.wait_until(None)
+            except OSError:
+                raise _not_up(config, peer) from None
+
+
+class _Listener:
+    """Where this party listens until both peers have come in."""
+
+    def __init__(self, config: LinkConfig) -> None:
+        self._config = config
+        self._context = _context(config, ssl.PROTOCOL_TLS_SERVER)
+        self._context.num_tickets = 0  # nobody would read them
+        self._ranks = {config.names[peer]: peer for peer in peers_of(config.rank)}
+        self._inside: _Ends = {}
+        self._closed = False
+        self._changed = threading.Condition()
+        self._room = threading.BoundedSemaphore(_CALLERS)
+        mine = config.parties[config.rank]
+        try:
+            self._socket = socket.create_server(_place(mine))
+        except (OSError, OverflowError, UnicodeError) as error:
+            raise SetupError(
+                f"{mine.name} could not listen at {mine.host}: another program may "
+                f"hold the port, or the address is not this machine's ({error})."
+            ) from None
+        threading.Thread(target=self._open, name="ditto-listener", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._closed = True
+            for connection in self._inside.values():
+                connection.close()
+        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        self._socket.close()
+
+    def wait(self, deadline: float) -> _Ends:
+        """The connections of both peers."""
+        due = {(peer, use) for peer in self._ranks.values() for use in _PURPOSES}
+        with self._changed:
+            patience = max(0.0, deadline - time.monotonic())
+            if not self._changed.wait_for(lambda: due <= self._inside.keys(), patience):
+                late, _ = min(due - self._inside.keys())
+                raise _not_up(self._config, late)
+            inside, self._inside = self._inside, {}
+            return inside
+
+    def _open(self) -> None:
+        while not self._closed:
+            self._room.acquire()
+            try:
+                caller, _ = self._socket.accept()
+            except OSError:  # closed, or the machine is short of something
+                self._room.release()
+                time.sleep(_RETRY)
+                continue
+            admit = partial(self._admit, caller)
+            threading.Thread(target=admit, name="ditto-listener", daemon=True).start()
+
+    def _admit(self, caller: socket.socket) -> None:
+        try:
+            with contextlib.ExitStack() as unless_welcome:
+                unless_welcome.enter_context(caller)
+                caller.settimeout(_HANDSHAKE)
+                stream = self._context.wrap_socket(caller, server_side=True)
+                unless_welcome.enter_context(stream)
+                peer = self._ranks[_name(stream)]
+                purpose = stream.recv(1)
+                if purpose not in _PURPOSES:
+                    raise ValueError("No party asks for that.")
+                connection = Connection(stream)
+                connection.send(_WELCOME)
+                unless_welcome.pop_all()
+        except (OSError, ValueError, KeyError):
+            return  # a stranger, or a peer that will try again
+        finally:
+            self._room.release()
+        with self._changed:
+            before = self._inside.pop((peer, purpose), None)
+            late = connection if self._closed else before
+            if late is not None:
+                late.close()
+            if not self._closed:
+                self._inside[peer, purpose] = connection
+                self._changed.notify_all()
+
+
+def _call_all(
+    config: LinkConfig, deadline: float, unless_up: contextlib.ExitStack
+) -> _Ends:
+    """Connections to both peers, as soon as they listen and let us in."""
+    context = _context(config, ssl.PROTOCOL_TLS_CLIENT)
+    connections: _Ends = {}
+    due = [(peer, use) for peer in peers_of(config.rank) for use in _PURPOSES]
+    seen: set[Rank] = set()
+    while pending := [each for each in due if each not in connections]:
+        for peer, purpose in pending:
+            address, left = config.parties[peer], deadline - time.monotonic()
+            if left <= 0:
+                raise _not_up(config, peer) if peer in seen else _absent(config, peer)
+            try:
+                plain = socket.create_connection(
+                    _place(address), timeout=min(left, _HANDSHAKE)
+                )
+                seen.add(peer)
+                connection = _introduce(plain, context, address.name, purpose)
+            except (ssl.SSLCertVerificationError, _WrongNameError) as error:
+                time.sleep(min(left, _GRACE))
+                raise _stranger(address, error) from None
+            except (OSError, OverflowError, UnicodeError):
+                continue  # it will listen later, or has just ended another session
+            unless_up.callback(connection.close)
+            connections[peer, purpose] = connection
+        if len(connections) < len(due):
+            time.sleep(_RETRY)
+    return connections
+
+
+def _introduce(
+    plain: socket.socket, context: ssl.SSLContext, name: str, purpose: bytes
+) -> Connection:
+    """The connection, if who answers bears the name and lets us in."""
+    with contextlib.ExitStack() as unless_welcome:
+        unless_welcome.enter_context(plain)
+        stream = context.wrap_socket(plain)
+        unless_welcome.enter_context(stream)
+        if _name(stream) != name:
+            raise _WrongNameError
+        connection = Connection(stream)
+        connection.send(purpose)
+        if connection.read(len(_WELCOME)) != _WELCOME:
+            raise ConnectionResetError("The peer did not let us in.")
+        unless_welcome.pop_all()
+        return connection
+
+
+def _context(config: LinkConfig, side: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # certificates name parties, not hosts
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(config.tls.authority)
+        # A password, though none is needed: OpenSSL would ask the terminal for one.
+        context.load_cert_chain(config.tls.certificate, config.tls.key, password="")
+    except (OSError, ValueError) as error:
+        raise SetupError(
+            f"The TLS files of {config.names[config.rank]} cannot be used ({error}). "
+            f"Give PEM files: its certificate, the key of that certificate without a "
+            f"password, and the authority's certificate."
+        ) from None
+    return context
+
+
+def _name(stream: ssl.SSLSocket) -> str:
+    """Whom the peer's certificate names; it was checked against the authority."""
+    subject = (stream.getpeercert() or {}).get("subject", ())
+    entries = [entry for part in cast(_Subject, subject) for entry in part]
+    names = [value for kind, value in entries if kind == "commonName"]
+    return str(names[0]) if len(names) == 1 else ""
+
+
+def _place(party: PartyAddress) -> tuple[str, int]:
+    host, _, port = party.host.rpartition(":")
+    return host, int(port)
+
+
+def _stranger(address: PartyAddress, error: Exception) -> DittoError:
+    name = address.name
+    why = getattr(error, "verify_message", "its certificate bears another name")
+    return PeerIdentityError(
+        f"The process at {address.host} did not prove that it is {name}: {why}. Check "
+        f"the addresses in the configuration and the certificates.",
+        peer=name,
+    )
+
+
+def _absent(config: LinkConfig, peer: Rank) -> DittoError:
+    address = config.parties[peer]
+    return PeerLostError(
+        f"{address.name} did not answer at {address.host} within "
+        f"{config.connect_timeout:g} s. Check that it runs, that the address is right, "
+        f"and that no firewall is between.",
+        peer=address.name,
+    )
+
+
+def _not_up(config: LinkConfig, peer: Rank) -> DittoError:
+    return SetupError(
+        f"{config.names[peer]} was there, but no connection with it came up "
+        f"within {config.connect_timeout:g} s. Check that all three parties trust the "
+        f"same authority, list the same names as the certificates do, and can all "
+        f"reach each other."
+    )

@@ -1,0 +1,70 @@
+"""How large values get on samples, computed one by one or together."""
+
+import numpy as np
+import pytest
+
+from ditto.compiler.builder import Builder
+from ditto.compiler.calibrate import Calibration, Range
+from ditto.compiler.passes.fit import MAX_DEGREE, cheapest_fit, fit
+from ditto.operations import walk
+from ditto.plan import Graph
+
+STEP = 0.5
+
+
+def score(length: int) -> Graph:
+    """The coarse maximum of x W, less which nothing is above 0."""
+    builder = Builder()
+    x = builder.input(0, (length, 3), "float32")
+    weights = builder.input(1, (3, 5), "float32")
+    dimensions = (((1,), (0,)), ((), ()))
+    product = builder.emit(
+        "dot_general", x, weights,
+        dimension_numbers=dimensions, precision=None, preferred_element_type=np.float32,
+        out_sharding=None,
+    )  # fmt: skip
+    top = builder.emit(
+        "coarse_max", product, axes=(1,), step=STEP, low=-8.0, high=8.0, hidden=None
+    )
+    return builder.finish([product, top])
+
+
+@pytest.mark.parametrize("length", [2, 400_000])  # together, and one by one
+def test_samples_show_the_same_together_as_alone(length: int) -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(3, 5)).astype(np.float32)
+    xs = [rng.normal(size=(length, 3)).astype(np.float32) for _ in range(5)]
+    graph = score(length)
+    ranges = Calibration([[x, weights] for x in xs]).ranges(graph)
+    product, top = graph.outputs
+    lows, highs = [], []
+    for k, x in enumerate(xs):
+        values = dict(walk(graph, [x, weights]))
+        lows.append([values[i].min() + STEP * (k % 2) * (i == top) for i in range(4)])
+        highs.append([values[i].max() + STEP * (k % 2) * (i == top) for i in range(4)])
+    for i in (0, 1, product, top):
+        assert ranges[i].low == pytest.approx(np.min(lows, 0)[i], rel=1e-6)
+        assert ranges[i].high == pytest.approx(np.max(highs, 0)[i], rel=1e-6)
+
+
+def test_one_sample_has_both_ends_of_a_coarse_maximum() -> None:
+    graph = score(1)
+    x, weights = np.ones((1, 3), np.float32), np.ones((3, 5), np.float32)
+    seen = Calibration([[x, weights]]).ranges(graph)[graph.outputs[1]]
+    assert seen == Range(3.0, 3.0 + STEP, (3.0**2 + 3.5**2) / 2, 1.0)
+
+
+@pytest.mark.parametrize("name", ["gelu", "tanh"])
+def test_a_degree_is_given_up_only_if_it_cannot_do(name: str) -> None:
+    error, radius = 1e-3, 4.0
+    fits = {degree: fit(name, radius, degree) for degree in range(1, 20)}
+    best = {degree: found.error for degree, found in fits.items() if found is not None}
+    assert len(best) == 19  # without a limit there is always one
+    given_up = [d for d in best if fit(name, radius, d, error=error) is None]
+    assert given_up
+    assert all(best[degree] > error for degree in given_up)
+    cheapest = cheapest_fit(name, radius, error)
+    assert cheapest is not None
+    degree = len(cheapest.coefficients) - 1
+    assert degree < MAX_DEGREE
+    assert best[degree] <= error < best[degree - 1]

@@ -1,0 +1,97 @@
+"""Which tests are fast, and which need the machine for themselves."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+
+HERE = Path(__file__).parent
+
+ALONE = (
+    "benchmarks/test_bare_links.py*",
+    "benchmarks/test_network.py*",
+    "cli/test_cli.py::test_a_command_that_is_ended*",
+    "compiler/test_scale.py*",
+    "docs/*",
+    "e2e/test_interrupt.py*",
+    "e2e/test_links.py*",
+    "e2e/test_lost_peer.py*",
+    "runtime/test_links.py*",
+    "runtime/test_mailbox.py*",
+    "runtime/test_scripts.py*",
+    "api/test_interrupted.py*",
+    "party/*links*",
+    "party/test_refusals.py::test_a_function_that_does_not_exist_is_refused",
+    "party/test_retry.py::test_parties_that_are_gone_are_started_anew",
+    "test_house.py::test_the_client_is_light",
+)
+"""Tests that look at a clock or send signals to processes."""
+
+SLOW = (
+    *ALONE,
+    "analysis/test_cost.py::test_processes*",
+    "analysis/test_cost.py::test_the_cost_table*",
+    "benchmarks/test_commands.py*",
+    "benchmarks/test_mpcformer.py*",
+    "benchmarks/test_ordinary_texts.py*",
+    "benchmarks/test_safety.py::test_the_command*",
+    "benchmarks/test_safety.py::test_a_missing*",
+    "benchmarks/test_safety.py::test_what_leaves*",
+    "cli/test_cli.py::test_doctor_speaks*",
+    "cli/test_export.py*",
+    "cli/test_models.py*",
+    "cli/test_plan.py*",
+    "compiler/test_bounds.py::test_no_input*",
+    "compiler/test_conformance.py*",
+    "compiler/test_pipeline.py::test_fitted*",
+    "compiler/test_pipeline.py::test_masked*",
+    "compiler/test_pipeline.py::test_the_paper*",
+    "compiler/test_ranges.py*",
+    "compiler/test_traps.py::test_right*",
+    "conformance/*links*",
+    "conformance/test_exact_views.py*",
+    "conformance/test_rank.py::test_all*",
+    "conformance/test_redrawn.py::test_every*",
+    "conformance/test_registry.py::test_large*",
+    "conformance/test_views.py*",
+    "e2e/*",
+    "evaluation/test_evaluate.py*",
+    "api/*",
+    "models/test_formats.py::test_the_printed*",
+    "models/test_parity.py*",
+    "models/test_secure.py*",
+    "models/test_sentence.py*",
+    "mutation/*",
+    "owner/*",
+    "plan/test_files.py::test_1000*[[]?[]]",
+    "plan/test_files.py::test_1000*[[]??[]]",
+    "plan/test_files.py::test_the_digest*",
+    "simulation/test_simulator.py::test_parties*",
+)
+"""All other tests are fast: together they answer in three minutes."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests keep plans for each other, and leave those of whoever runs them alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DITTO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        name = f"{item.path.relative_to(HERE)}{item.nodeid[item.nodeid.find('::') :]}"
+        if matches(name, ALONE):
+            item.add_marker("alone")
+        if not matches(name, SLOW):
+            item.add_marker("fast")

