@@ -76,6 +76,12 @@ class RequestError(MessageError):
         return str(self)
 
 
+class UnknownModelError(RequestError):
+    """A model is asked for that is not served. The text names it, and those that are."""
+
+    code = "unknown-model"
+
+
 class DisagreementError(DittoError):
     """The parties were not given the same for a run."""
 
