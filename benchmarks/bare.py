@@ -14,7 +14,7 @@ from typing import Any
 from ditto.errors import SetupError
 from ditto.runtime import NAMES, LinkConfig, ProcessTrio, Runtimes, Session
 from ditto.runtime.certificates import make_local_certificates
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.runtime.spu.library import libspu
 
 _PAYLOAD = 4 << 20

@@ -44,7 +44,7 @@ from ditto.models import PRESETS, Model, load_model, preset_layers, random_model
 from ditto.owner.plans import Plans
 from ditto.owner.samples import RandomSamples, Samples, TextSamples
 from ditto.runtime import ProcessTrio, Trio
-from ditto.runtime.frames import Json
+from ditto.frames import Json
 
 MPCFORMER: dict[str, Softmax] = {"mpcformer": "softmax", "mpcformer-2relu": "2relu"}
 """Baselines that are no profile, and their softmax."""

@@ -23,7 +23,7 @@ from ditto.errors import SetupError
 from ditto.models.layers import Params, layer_norm
 from ditto.owner import signature_of
 from ditto.plan import Plan
-from ditto.runtime.frames import Json
+from ditto.frames import Json
 from ditto.steps import Site
 
 _EPS = 1e-5

@@ -22,7 +22,7 @@ from ditto.runtime import (
     compile_region,
 )
 from ditto.runtime.executor import execute, prepare
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.sharing import Shared
 from ditto.steps import plan_from_bytes
 

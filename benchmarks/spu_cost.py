@@ -24,7 +24,7 @@ from ditto.fixedpoint import FxpType
 from ditto.operations import abstract
 from ditto.operations.spu import FXP_FRAC
 from ditto.runtime import Region, Session, ThreadTrio, compile_region
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.runtime.spu.region import RingBits, program_text
 from ditto.sharing import Shared, deal
 

@@ -14,7 +14,7 @@ from ditto.owner import signature_of
 from ditto.party import LocalDeployment, serve
 from ditto.plan import Plan
 from ditto.runtime import ProcessTrio, Session
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.wire import PutPlan, RegisterModel, RunPlan, encode
 
 X = np.linspace(-1, 1, 12, dtype=np.float32)

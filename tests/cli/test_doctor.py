@@ -4,7 +4,7 @@ import os
 
 from ditto.cli import doctor
 from ditto.runtime import ProcessTrio, Session
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.sharing import Rank
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ditto.runtime import ProcessTrio, Session, ThreadTrio, Trio
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 
 from .parties import compute_forever, many_steps
 

@@ -17,7 +17,7 @@ from ditto.party import LocalDeployment, service, store_of
 from ditto.party.comparison import share_digests
 from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
-from ditto.runtime.frames import Arrays
+from ditto.frames import Arrays
 from ditto.sharing import Shared
 from ditto.wire import PutPlan, PutWeights, RegisterModel, RunPlan, RunReply, Turn
 

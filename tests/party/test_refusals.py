@@ -17,7 +17,7 @@ from ditto.owner.signatures import continuations
 from ditto.party import serve
 from ditto.plan import Plan
 from ditto.runtime import NAMES, ProcessTrio, Session, ThreadTrio, Trio
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.wire import (
     PutPlan,
     PutWeights,

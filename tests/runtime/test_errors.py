@@ -21,7 +21,7 @@ from ditto.errors import (
 from ditto.owner import Publisher, signature_of
 from ditto.party import LocalDeployment
 from ditto.runtime import ProcessTrio, Session
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.runtime.worker import describe
 from ditto.wire import RunPlan
 

@@ -33,7 +33,7 @@ from ditto.owner.plans import Plans
 from ditto.owner.samples import Samples, Text, TextSamples
 from ditto.plan import Plan
 from ditto.runtime import ProcessTrio, Trio
-from ditto.runtime.frames import Json
+from ditto.frames import Json
 from ditto.steps import Site, definition
 
 ENCODER_LENGTH, DECODER_LENGTH = 128, 32
