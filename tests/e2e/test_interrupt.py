@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ditto.runtime import ProcessTrio, Session, ThreadTrio, Trio
 from ditto.frames import Arrays, Json
+from ditto.runtime import ProcessTrio, Session, ThreadTrio, Trio
 
 from .parties import compute_forever, many_steps
 
