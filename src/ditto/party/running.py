@@ -2,9 +2,9 @@
 
 ``admit`` checks all that a request brings and changes nothing, so a queue may hold what
 it returns. ``reserve`` takes the state of the conversation out of the store, so that
-the run cannot be refused any more, and ``execute`` takes the steps with the other parties
-and commits the new state at the end. A run that failed or was given up leaves the old
-state where it was.
+the run cannot be refused any more, and ``execute`` takes the steps with the other
+parties and commits the new state at the end. A run that failed or was given up leaves
+the old state where it was.
 """
 
 import json
