@@ -77,7 +77,7 @@ class RequestError(MessageError):
 
 
 class UnknownModelError(RequestError):
-    """A model is asked for that is not served. The text names it and those served."""
+    """A model is asked for that is not served. The text names those that are."""
 
     code = "unknown-model"
 
@@ -166,6 +166,24 @@ class PeerIdentityError(PeerError):
     public = "A compute party could not prove its identity."
 
 
+class CertificateError(PeerIdentityError):
+    """A certificate that does not prove whose it is; ``cause`` says why, for scripts.
+
+    The text speaks of the certificate, which whoever shows it knows.
+    """
+
+    code = "certificate"
+    public = "A certificate does not prove whose it is."
+
+    def __init__(self, message: str, *, peer: str, cause: str) -> None:
+        super().__init__(message, peer=peer)
+        self.cause = cause
+
+    def public_details(self) -> dict[str, str]:
+        """See DittoError."""
+        return {"peer": self.peer, "cause": self.cause}
+
+
 class UnsupportedOperationError(DittoError):
     """SPU cannot compile an operation. Names the operation and its scope."""
 
@@ -214,6 +232,13 @@ class SetupError(DittoError):
 
     code = "setup"
     public = "A compute party is not set up correctly."
+
+
+class AgreementError(SetupError):
+    """A ``deployment.toml`` that cannot be read, or that contradicts itself."""
+
+    code = "agreement"
+    public = "The agreement of the deployment cannot be used."
 
 
 class ScriptSetupError(SetupError):

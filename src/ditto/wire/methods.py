@@ -21,6 +21,8 @@ class Method:
     """Who may make it."""
     most_bytes: int | None = _SMALL
     """Of the arrays of one frame that a party reads; None: what is agreed on."""
+    is_upload: bool = False
+    """Whether frames follow each other for as long as the call lasts."""
 
     @property
     def path(self) -> str:
@@ -36,7 +38,7 @@ CLIENT_FOLDER = Method("ClientFolder", frozenset({Role.CLIENT, Role.OWNER}))
 """The client's part of a model: tokenizer, labels, signatures."""
 BEGIN_MODEL = Method("BeginModel", frozenset({Role.OWNER}), 16 << 20)
 """Announce a model; answers which files are missing, and from which byte on."""
-PUT_CHUNK = Method("PutChunk", frozenset({Role.OWNER}))
+PUT_CHUNK = Method("PutChunk", frozenset({Role.OWNER}), is_upload=True)
 """Pieces of one file, in order."""
 COMMIT_MODEL = Method("CommitModel", frozenset({Role.OWNER}))
 """Approve the plans, and serve the model from now on."""

@@ -128,7 +128,8 @@ class CallServer:
             caller = None
             try:
                 caller = self._admit(method, context)
-                timed = _within(messages, self._receive_seconds)
+                seconds = self._receive_seconds
+                timed = _within(messages, seconds, each=method.is_upload)
                 for body, arrays in handler(caller, from_messages(timed, most)):
                     yield from to_messages(body, arrays)
             except GeneratorExit:
@@ -186,8 +187,10 @@ def _server_credentials(
     return grpc.dynamic_ssl_server_credentials(last, renew, True)
 
 
-def _within(messages: Iterator[bytes], seconds: float) -> Iterator[bytes]:
-    """The same messages; raises if the next one does not come in time.
+def _within(
+    messages: Iterator[bytes], seconds: float, *, each: bool
+) -> Iterator[bytes]:
+    """The same messages; raises if they do not come in time, all of them or each.
 
     The thread that reads them ends with the call.
     """
@@ -228,6 +231,8 @@ def _within(messages: Iterator[bytes], seconds: float) -> Iterator[bytes]:
             if message == b"":
                 raise MessageError("The call ended before its request was complete.")
             yield message
+            if each:
+                end = time.monotonic() + seconds
     finally:
         over.set()
 
