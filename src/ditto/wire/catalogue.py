@@ -16,7 +16,9 @@ from ditto.errors import MessageError, RequestError
 from ditto.files import Json, JsonValue
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62}){0,3}(:[a-z0-9._-]{1,31})?")
+NAME = re.compile(
+    r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62}){0,3}(:[a-z0-9._-]{1,31})?"
+)
 MAX_FILES = 4096
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 State = Literal["starting", "peers verified", "models agreed", "ready", "draining"]

@@ -87,9 +87,11 @@ def _rebuild(described: str, text: str) -> DittoError | None:
         return None
     error: DittoError = kind.__new__(kind)
     error.args = (text,)
-    known = {str(k): v for k, v in details.items() if isinstance(v, str)}
+    known: dict[str, str | float] = {
+        str(k): v for k, v in details.items() if isinstance(v, str)
+    }
     if isinstance(error, BusyError):
-        known["retry_after"] = _seconds(known.get("retry_after", ""))
+        known["retry_after"] = _seconds(str(known.get("retry_after", "")))
     if isinstance(error, PeerError):
         known.setdefault("peer", "unknown")
     vars(error).update(known)

@@ -188,8 +188,8 @@ class Lane:
         name = self._setup.names[self._setup.rank]
         peer = error.peer if isinstance(error, PeerError) else name
         return PeerLostError(
-            f"The run was lost: {peer} failed or was cut off. The parties connect again "
-            f"by themselves; ask again.",
+            f"The run was lost: {peer} failed or was cut off. The parties connect "
+            f"again by themselves; ask again.",
             peer=peer,
         )
 

@@ -7,6 +7,7 @@ that after a crash a model is there or not. Only what was committed is loaded at
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import threading
@@ -159,7 +160,7 @@ class Library:
                 )
             if data.dtype.name != "uint8":
                 raise RequestError("A piece of a file is an array of bytes.")
-            with path.open("ab", opener=_private) as file:
+            with open(path, "ab", opener=_private) as file:
                 file.write(data.tobytes())
             if size + data.nbytes == due and _sha256(path) != piece.sha256:
                 path.unlink()
@@ -292,8 +293,6 @@ class Library:
         path = self._upload_of(model) / _BEGIN
         if not path.exists():
             return None
-        import json
-
         content = read_limited(path, 2 * _MAX_RELEASE, PlanError, "32 MiB")
         return parse_request(BeginModel, json.loads(content))
 

@@ -42,7 +42,7 @@ def _handler(pages: dict[str, Page]) -> type[BaseHTTPRequestHandler]:
         timeout = 10.0
         server_version, sys_version = "ditto", ""
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             page = pages.get(self.path.partition("?")[0])
             if page is None:
                 self._answer(404, "text/plain", b"not found\n")
