@@ -160,7 +160,6 @@ def generate(
             made.append(token)
             report.stream(token.texts[0])
         report.stream("\n\n")
-        ids = [token.ids[0] for token in made]
         backend = model.backend
     finally:
         if stream is not None:
@@ -170,13 +169,8 @@ def generate(
     if not no_float and (temperature == 0 or seed is not None):
         plain = model.with_mode("float")
         due = [t.ids[0] for t in plain.stream(text, tokens, sampling=sampling)]
-        compared = _compared(ids, due, plain.tokenizer.decode(due))
-        report.print(compared, markup=False)
-    doubts = {k: d for k, token in enumerate(made, 1) for d in token.doubts if d}
-    for k, doubt in doubts.items():
-        report.print(doubt_line(f"token {k}", doubt))
-    for line in _verdicts(made):
-        report.print(line)
+        report.print(_compared(made, due, plain.tokenizer.decode(due)), markup=False)
+    doubts = _report_doubts(report, made)
     if isinstance(backend, PartiesBackend):
         for costs in _costs(backend.runs):
             report.print(costs)
@@ -192,6 +186,16 @@ def generate(
         )
     if doubts or any(token.in_range is False for token in made):
         raise typer.Exit(ExitCode.DOUBTFUL)
+
+
+def _report_doubts(report: Report, made: "list[Token]") -> dict[int, str]:
+    """Name the tokens that are not to be trusted, and say why."""
+    doubts = {k: d for k, token in enumerate(made, 1) for d in token.doubts if d}
+    for k, doubt in doubts.items():
+        report.print(doubt_line(f"token {k}", doubt))
+    for line in _verdicts(made):
+        report.print(line)
+    return doubts
 
 
 def _as_json(made: "list[Token]") -> "Json":
@@ -227,8 +231,9 @@ def _verdicts(made: "list[Token]") -> "Iterator[Text]":
     yield from filter(None, lines)
 
 
-def _compared(ids: list[int], due: list[int], text: str) -> str:
+def _compared(made: "list[Token]", due: list[int], text: str) -> str:
     """How the tokens are to those of the float model."""
+    ids = [token.ids[0] for token in made]
     pairs = enumerate(zip(ids, due, strict=False), 1)
     parting = next((k for k, (got, exact) in pairs if got != exact), None)
     if parting is None:

@@ -216,7 +216,7 @@ class Lane:
     def _lead(self, session: Session) -> None:
         number = 0
         while not self._stopping.is_set():
-            ticket = self._setup.queue.next(IDLE_SECONDS)
+            ticket = self._setup.queue.next(IDLE_SECONDS if number else 0.0)
             state: State = ()
             if ticket is not None:
                 try:

@@ -87,6 +87,7 @@ class RunQueue:
         self._waiting: OrderedDict[str, Ticket] = OrderedDict()
         self._known: OrderedDict[str, bool] = OrderedDict()
         self._running = 0
+        self._woken = False
         self.mean_seconds = 1.0
         """Of recent runs, for who is told when to come back."""
 
@@ -141,7 +142,8 @@ class RunQueue:
                     if ticket.not_before <= now:
                         del self._waiting[ticket.request_id]
                         return ticket
-                if now >= end:
+                if now >= end or self._woken:
+                    self._woken = False
                     return None
                 soon = 0.05 if self._waiting else end - now
                 self._changed.wait(min(soon, end - now))
@@ -149,6 +151,7 @@ class RunQueue:
     def wake(self) -> None:
         """Have ``next`` return at once, for there is other news."""
         with self._changed:
+            self._woken = True
             self._changed.notify_all()
 
     def postpone(self, ticket: Ticket, seconds: float) -> None:
