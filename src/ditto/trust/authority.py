@@ -201,6 +201,27 @@ def authority_domain(certificate: x509.Certificate) -> str | None:
         return None
 
 
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """All alternative names that are URIs, DNS names or IP addresses."""
+    try:
+        names = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
+    except x509.ExtensionNotFound:
+        return []
+    return [
+        *names.get_values_for_type(x509.UniformResourceIdentifier),
+        *names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+    ]
+
+
+def hosts_of(certificate: x509.Certificate, identity: Identity) -> list[str]:
+    """The hosts that a certificate was issued for."""
+    own = (str(identity), identity.server_name)
+    return [name for name in names_of(certificate) if name not in own]
+
+
 def write_issued(folder: Path, issued: Issued, *, renew: bool = False) -> None:
     """Keep a certificate and its key; when renewed, the key stays and the certificate
     is replaced at once, so that whoever reads them finds a pair."""
