@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ditto.errors import SetupError
+from ditto.frames import Arrays, Json
 from ditto.runtime import NAMES, LinkConfig, ProcessTrio, Runtimes, Session
 from ditto.runtime.certificates import make_local_certificates
-from ditto.runtime.frames import Arrays, Json
 from ditto.runtime.spu.library import libspu
 
 _PAYLOAD = 4 << 20

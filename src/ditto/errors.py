@@ -82,6 +82,42 @@ class UnknownModelError(RequestError):
     code = "unknown-model"
 
 
+class StateLostError(RequestError):
+    """The state of a conversation is not here: it expired, or the party restarted."""
+
+    code = "state-lost"
+    public = "This party does not hold the state that the plan continues."
+
+    def __init__(self, message: str = public) -> None:
+        super().__init__(message)
+
+
+class NotPermittedError(RequestError):
+    """Who asks may not ask for this. The text names the identity and the call."""
+
+    code = "not-permitted"
+
+
+class BusyError(RequestError):
+    """A party has no room for a request now; ``retry_after`` says when to ask again."""
+
+    code = "busy"
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    def public_details(self) -> dict[str, str]:
+        """See DittoError."""
+        return {"retry_after": f"{self.retry_after:g}"}
+
+
+class DeadlineError(RequestError):
+    """There was no answer within the time that was given for it."""
+
+    code = "deadline"
+
+
 class DisagreementError(DittoError):
     """The parties were not given the same for a run."""
 

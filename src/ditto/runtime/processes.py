@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 import ditto.errors
 from ditto.errors import DittoError, PeerError, SetupError
 from ditto.fixedpoint import Array
+from ditto.frames import Arrays, Json, read_frame, write_frame
 from ditto.launch import (
     NO_PREFIXES,
     Launched,
@@ -23,7 +24,6 @@ from ditto.launch import (
 )
 from ditto.runtime.certificates import key_folder, make_local_certificates
 from ditto.runtime.config import LinkConfig, PartyAddress
-from ditto.runtime.frames import Arrays, Json, read_frame, write_frame
 from ditto.runtime.trio import NAMES, Outcome, PartyFunction, Stub, Trio, raise_first
 from ditto.sharing import RANKS, Rank
 
