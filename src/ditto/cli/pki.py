@@ -28,7 +28,8 @@ pki = typer.Typer(
         "runs `agree`, and all compare what `show` prints.\n\n"
         "These authorities are for trials. One that you have already does as well: "
         "give its certificate to `agree`, and have it sign certificates whose one URI "
-        "is `spiffe://DOMAIN/ROLE/NAME`."
+        "is `spiffe://DOMAIN/ROLE/NAME`, and those of parties with the DNS name "
+        "`RANK.party.DOMAIN`, too."
     ),
     no_args_is_help=True,
 )

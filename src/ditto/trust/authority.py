@@ -2,7 +2,8 @@
 
 Who has an authority already uses it: a certificate is as good if it is signed by the
 one that the agreement lists for the domain, has the identity as its one URI, and may be
-used by clients (of parties: by servers as well).
+used by clients. That of a party may be used by servers as well, and has the DNS name
+that ``Identity.server_name`` says: gRPC compares no URIs.
 """
 
 import datetime
