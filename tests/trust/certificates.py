@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,6 +21,12 @@ def uri(text: str) -> x509.GeneralName:
 
 
 def certificate_with(
+    signer: Issued, *arguments: Any, **changes: Any
+) -> x509.Certificate:
+    return issued_with(signer, *arguments, **changes).certificate
+
+
+def issued_with(
     signer: Issued,
     names: Sequence[x509.GeneralName] = (uri("spiffe://a.example/party/0"),),
     *,
@@ -27,7 +34,7 @@ def certificate_with(
     is_authority: bool = False,
     valid: tuple[datetime.datetime, datetime.datetime] = (NOW - DAY, NOW + DAY),
     strange: bool = False,
-) -> x509.Certificate:
+) -> Issued:
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         x509.CertificateBuilder()
@@ -47,4 +54,4 @@ def certificate_with(
     if strange:
         unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0")
         builder = builder.add_extension(unknown, critical=True)
-    return builder.sign(signer.key, SHA256())
+    return Issued(builder.sign(signer.key, SHA256()), key)

@@ -15,6 +15,7 @@ from ditto.cli import (
     generate,
     owner,
     party,
+    pki,
     plan,
     run,
     serve,
@@ -48,6 +49,7 @@ app.command("estimate")(with_named_values(plan.estimate))
 app.command("bench")(with_named_values(bench.bench))
 app.add_typer(party.party, name="party")
 app.add_typer(owner.owner, name="owner")
+app.add_typer(pki.pki, name="pki")
 app.add_typer(cache.cache, name="cache")
 
 

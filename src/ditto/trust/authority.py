@@ -2,7 +2,8 @@
 
 Who has an authority already uses it: a certificate is as good if it is signed by the
 one that the agreement lists for the domain, has the identity as its one URI, and may be
-used by clients (of parties: by servers as well).
+used by clients. That of a party may be used by servers as well, and has the DNS name
+that ``Identity.server_name`` says: gRPC compares no URIs.
 """
 
 import datetime
@@ -199,6 +200,27 @@ def authority_domain(certificate: x509.Certificate) -> str | None:
         return check_domain(names[0].removeprefix("spiffe://"))
     except (x509.ExtensionNotFound, IndexError, SetupError):
         return None
+
+
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """All alternative names that are URIs, DNS names or IP addresses."""
+    try:
+        names = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
+    except x509.ExtensionNotFound:
+        return []
+    return [
+        *names.get_values_for_type(x509.UniformResourceIdentifier),
+        *names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+    ]
+
+
+def hosts_of(certificate: x509.Certificate, identity: Identity) -> list[str]:
+    """The hosts that a certificate was issued for."""
+    own = (str(identity), identity.server_name)
+    return [name for name in names_of(certificate) if name not in own]
 
 
 def write_issued(folder: Path, issued: Issued, *, renew: bool = False) -> None:

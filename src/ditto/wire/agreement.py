@@ -297,6 +297,11 @@ def parse_agreement(
         ) from None
     for table in _tables(document):
         _load_certificate(table, beside, name)
+    return build_agreement(document, name)
+
+
+def build_agreement(document: dict[str, Any], name: str = "The agreement") -> Agreement:
+    """The agreement that a table is; raises AgreementError."""
     try:
         return Agreement.model_validate(document)
     except ValidationError as error:
