@@ -34,8 +34,8 @@ def main(
 
     kill: SIGKILL, and a new process a second later. stop: SIGSTOP, later SIGCONT. cut:
     the links of the party pass nothing on for a while, as if a cable were drawn. The
-    recovery is counted from the new process, SIGCONT or the mended link to the first
-    answer to a question that was asked after it.
+    recovery is counted from the start of the new process, SIGCONT or the mended link to
+    the next answer that a client gets.
     """
     rng = random.Random(seed)  # noqa: S311  (moments, no secrets)
     chosen = show.names(kinds)

@@ -118,9 +118,7 @@ class Question:
             stream = client.stream(self.model, self.text, self.tokens, timeout=timeout)
             made = [generated.token for generated in stream]
             return bool(made == self.expected.tolist())
-        (answer,) = client.predict(
-            self.model, [self.text], too_long="cut", timeout=timeout
-        )
+        (answer,) = client.predict(self.model, [self.text], timeout=timeout)
         tolerance = 0.02 * max(1.0, float(np.abs(self.expected).max()))
         return float(np.abs(answer.output - self.expected).max()) < tolerance
 
@@ -305,11 +303,15 @@ def _publish(
             )
             publisher.publish(bundle)
             if not tokens:
-                longest = max(lengths)
-                answers = model.predict(texts, too_long="cut", pad_to=longest)
+                fitting = [
+                    text
+                    for text in texts
+                    if len(model.tokenizer.encode(text).ids) <= max(lengths)
+                ]
+                answers = model.predict(fitting, pad_to=max(lengths))
                 return [
                     Question(name, text, 0, answer.output)
-                    for text, answer in zip(texts, answers, strict=True)
+                    for text, answer in zip(fitting, answers, strict=True)
                 ]
             return [
                 Question(name, text, tokens, np.array(made))

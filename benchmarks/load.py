@@ -25,8 +25,6 @@ class Outcome:
     hangs: int = 0
     seconds: list[float] = field(default_factory=list)
     """That each answer took."""
-    answered: list[float] = field(default_factory=list)
-    """When each answer was asked for, by the monotonic clock, and it came."""
     errors: Counter[str] = field(default_factory=Counter)
 
 
@@ -96,4 +94,3 @@ class Load:
             outcome.completed += 1
             outcome.wrong += not right
             outcome.seconds.append(ended - started)
-            outcome.answered.append(started)
