@@ -1,5 +1,7 @@
 """``ditto party``: one organisation's party of a deployment."""
 
+import hashlib
+import os
 import signal
 import threading
 from pathlib import Path
@@ -56,6 +58,11 @@ def serve(
     /health, /ready and /metrics for operators. SIGTERM or Ctrl-C: no more requests are
     taken and those that are here are finished; a second one ends the party at once.
     """
+    from ditto.files import cache_folder
+    from ditto.launch import keeping
+
+    name = hashlib.sha256(str(config.resolve()).encode()).hexdigest()[:16]
+    os.environ.update(keeping(cache_folder(), f"serve-{name}"))  # before JAX
     from ditto.party.server.config import read_config
     from ditto.party.server.host import PartyHost
     from ditto.party.server.logs import log_to

@@ -1,7 +1,7 @@
 """What a party can be asked and what it answers, and how that crosses to it.
 
 In topological order: versions, agreement, agreement_toml, messages, deployment,
-manifest.
+manifest; chunks, status, methods, catalogue.
 """
 
 from ditto.files import Json

@@ -24,6 +24,7 @@ from ditto.errors import (
     MessageError,
     NotPermittedError,
     PeerIdentityError,
+    RequestError,
     SetupError,
 )
 from ditto.party.server.logs import note
@@ -71,11 +72,8 @@ class CallServer:
         agreement: Agreement,
         credentials: Callable[[], Credentials],
         handlers: dict[Method, Handler],
-        *,
-        receive_seconds: float = RECEIVE_SECONDS,
     ) -> None:
         self._agreement = agreement
-        self._receive_seconds = receive_seconds
         workers = min(agreement.limits.queue_length + 32, MOST_WORKERS)
         self._server = grpc.server(
             ThreadPoolExecutor(workers, thread_name_prefix="ditto-call"),
@@ -128,9 +126,8 @@ class CallServer:
             caller = None
             try:
                 caller = self._admit(method, context)
-                seconds = self._receive_seconds
-                timed = _within(messages, seconds, each=method.is_upload)
-                for body, arrays in handler(caller, from_messages(timed, most)):
+                timed = _within(messages, RECEIVE_SECONDS, each=method.is_upload)
+                for body, arrays in handler(caller, _frames(timed, most)):
                     yield from to_messages(body, arrays)
             except GeneratorExit:
                 raise
@@ -185,6 +182,16 @@ def _server_credentials(
         return last
 
     return grpc.dynamic_ssl_server_credentials(last, renew, True)
+
+
+def _frames(messages: Iterator[bytes], most_bytes: int) -> Iterator[Frame]:
+    """The frames of a request. What is wrong with them is told to who sent them."""
+    try:
+        yield from from_messages(messages, most_bytes)
+    except RequestError:
+        raise
+    except MessageError as error:
+        raise RequestError(str(error)) from None
 
 
 def _within(

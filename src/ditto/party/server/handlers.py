@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from ditto.errors import (
-    MessageError,
     NotPermittedError,
     PeerError,
     RequestError,
@@ -151,7 +150,7 @@ class Handlers:
             if time.monotonic() > caller.deadline:
                 raise RequestError("The upload took too long for one call. Resume it.")
             if arrays.keys() != {"data"}:
-                raise MessageError("A piece of a file is one array, named data.")
+                raise RequestError("A piece of a file is one array, named data.")
             piece = parse_request(PutChunk, body)
             self._library.put(str(caller.identity), piece, arrays["data"])
         yield _DONE
@@ -174,5 +173,5 @@ def _only(frames: Iterator[Frame]) -> Frame:
     """The one frame of a request."""
     frame = next(frames, None)
     if frame is None or next(frames, None) is not None:
-        raise MessageError("This call takes one frame.")
+        raise RequestError("This call takes one frame.")
     return frame

@@ -137,6 +137,7 @@ class Lane:
         self._setup, self._events = setup, events
         self._stopping = threading.Event()
         self._dropped: list[str] = []
+        self._up = False
         self._thread = threading.Thread(
             target=self._work, name="ditto-lane", daemon=True
         )
@@ -149,7 +150,8 @@ class Lane:
         """Leave after the run that is being executed."""
         self._stopping.set()
         self._setup.queue.wake()
-        self._thread.join(patience)
+        if self._up:  # else it looks for peers, and there is nothing to finish
+            self._thread.join(patience)
 
     def drop(self, request_id: str) -> None:
         """Whoever asked for a run is gone; the others will be told."""
@@ -162,6 +164,7 @@ class Lane:
             try:
                 session = self._setup.open_session()
                 self._greet(session)
+                self._up = True
                 self._events.on_up()
                 if self._setup.rank == Rank.P0:
                     self._lead(session)
@@ -174,6 +177,7 @@ class Lane:
 
     def _fall(self, session: Session | None, error: Exception) -> None:
         """The links are over: tell the peers, and all who wait here."""
+        self._up = False
         if session is not None:
             with contextlib.suppress(Exception):
                 session.abort()
