@@ -174,7 +174,7 @@ class PartyHost:
             state, problem = self._state, self._problem
         if state != "ready":
             name = self._names[self._rank]
-            why = f": {problem}" if problem else ""
+            why = f": {problem.rstrip('.')}" if problem else ""
             raise PeerLostError(
                 f"{name} takes no runs now, it is {state}{why}. Ask again later.",
                 peer=name,
