@@ -8,6 +8,7 @@ import numpy as np
 from ditto.errors import (
     NotPermittedError,
     PeerError,
+    PeerLostError,
     RequestError,
     UnknownModelError,
 )
@@ -105,6 +106,12 @@ class Handlers:
             self._check_ready()
             agreed = self._agreed()
             if request.model not in agreed:
+                if request.model in self._library.releases():
+                    raise PeerLostError(
+                        f"{request.model} is here, but the parties have not agreed on "
+                        f"it yet. Ask again.",
+                        peer="a peer",
+                    )
                 raise UnknownModelError(
                     f"{request.model[:80]!r} is not served by all three parties; these "
                     f"are: {', '.join(sorted(agreed)) or 'none'}."
