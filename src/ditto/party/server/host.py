@@ -75,8 +75,7 @@ class PartyHost:
             self._library,
             self._queue,
             status=self.status,
-            agreed=lambda: self._agreed,
-            check_ready=self._check_ready,
+            models_when_ready=self._models_when_ready,
             on_gone=self._lane.drop,
         )
         self._calls: CallServer | None = None
@@ -171,9 +170,11 @@ class PartyHost:
             time=time.time(),
         )
 
-    def _check_ready(self) -> None:
+    def _models_when_ready(self) -> Models:
+        """What all three serve; raises if this party takes no runs."""
         with self._lock:
             state, problem, lost = self._state, self._problem, self._lost
+            agreed = self._agreed
         if state != "ready":
             name = self._names[self._rank]
             why = f": {problem.rstrip('.')}" if problem else ""
@@ -181,6 +182,7 @@ class PartyHost:
                 f"{name} takes no runs now, it is {state}{why}. Ask again later.",
                 peer=name if state == "draining" else lost or name,
             )
+        return agreed
 
     # What the lane tells
 
