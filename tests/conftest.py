@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 
 ALONE = (
     "benchmarks/test_bare_links.py*",
+    "benchmarks/test_chaos.py*",
     "benchmarks/test_network.py*",
     "cli/test_cli.py::test_a_command_that_is_ended*",
     "cli/test_status.py::test_watching_ends*",
@@ -29,6 +30,7 @@ ALONE = (
     "api/test_interrupted.py*",
     "party/*links*",
     "party/server/test_service.py*",
+    "party/server/test_trios.py*",
     "party/test_refusals.py::test_a_function_that_does_not_exist_is_refused",
     "party/test_retry.py::test_parties_that_are_gone_are_started_anew",
     "test_house.py::test_the_client_is_light",

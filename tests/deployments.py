@@ -1,5 +1,7 @@
 """A deployment of three organisations, an owner and clients, from an empty folder."""
 
+import contextlib
+import random
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,11 +73,25 @@ class Files:
         return load_credentials(folder, self.agreement.trusted_domains)
 
 
-def make_deployment(folder: Path, **limits: Any) -> Files:
+def free_tens(count: int, each: int) -> list[int]:
+    """Tens of ports: the first ``each`` ports of every one are free."""
+    found: list[int] = []
+    rng = random.Random()
+    while len(found) < count:
+        ten = rng.randrange(1100, 3200)
+        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+            for k in range(each):
+                one = opened.enter_context(socket.socket())
+                one.bind(("127.0.0.1", 10 * ten + k))
+            found += [] if ten in found else [ten]
+    return found
+
+
+def make_deployment(folder: Path, trios: int = 1, **limits: Any) -> Files:
     """Authorities, an agreement, and a ``party.toml`` for each party, on loopback."""
     authorities = {name: make_authority(name) for name in (*ORGANISATIONS, ACME)}
-    ports = free_ports(9)
-    grpc, links, http = ports[:3], ports[3:6], ports[6:]
+    tens, http = free_tens(6, trios), free_ports(3)
+    grpc, links = tens[:3], tens[3:]
 
     def vouched(domain: str) -> dict[str, Any]:
         return {
@@ -88,6 +104,7 @@ def make_deployment(folder: Path, **limits: Any) -> Files:
         {
             "format": 1,
             "name": "test",
+            "trios": trios,
             "owners": [OWNER, f"spiffe://{ACME}/owner/other"],
             "clients": [ACME],
             "versions": {"min": VERSION, "max": VERSION},
@@ -96,8 +113,8 @@ def make_deployment(folder: Path, **limits: Any) -> Files:
                 {
                     **vouched(domain),
                     "organisation": domain.split(".")[0],
-                    "grpc": f"127.0.0.1:{grpc[rank]}",
-                    "link": f"127.0.0.1:{links[rank]}",
+                    "grpc": f"127.0.0.1:{grpc[rank]}{{trio}}",
+                    "link": f"127.0.0.1:{links[rank]}{{trio}}",
                 }
                 for rank, domain in enumerate(ORGANISATIONS)
             ],

@@ -15,7 +15,8 @@ from tests.folders import bert_folder, gpt2_folder
 
 COMMANDS = (
     "inference", "layer", "links", "matmul", "ordinary_texts", "plans", "protocols",
-    "check_cost", "compiling", "everyday", "ranges", "report", "safety", "spu_cost",
+    "chaos", "check_cost", "compiling", "everyday", "ranges", "report", "safety",
+    "soak", "spu_cost",
 )  # fmt: skip
 
 

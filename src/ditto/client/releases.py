@@ -5,6 +5,7 @@ could offer another tokenizer, or signatures that make a text public. What is fe
 compared with the digest that all three named.
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -103,14 +104,14 @@ class Releases:
     def _open(self, release: Release, party: PartyConnection) -> OpenedModel:
         path = self._folder / release.digest
         try:
-            bundle = _read(path, release)
+            return _read(path, release)
         except PlanError:
-            shutil.rmtree(path, ignore_errors=True)
-            self._fetch(release, party, path)
-            bundle = _read(path, release)
-        return OpenedModel(release, bundle, _card(release, path))
+            return self._fetch(release, party, path)
 
-    def _fetch(self, release: Release, party: PartyConnection, path: Path) -> None:
+    def _fetch(
+        self, release: Release, party: PartyConnection, path: Path
+    ) -> OpenedModel:
+        """From a party; kept, unless another process was faster."""
         asked = NamedRelease(model=release.name, digest=release.digest)
         files: dict[str, bytearray] = {}
         size = 0
@@ -137,14 +138,22 @@ class Releases:
         try:
             for name, content in files.items():
                 write_file(made / name, bytes(content))
-            _read(made, release)
-            made.rename(path)
-        except BaseException:
+            opened = _read(made, release)
+            self._replace(path, made)
+            return opened
+        finally:
             shutil.rmtree(made, ignore_errors=True)
-            raise
+
+    def _replace(self, path: Path, made: Path) -> None:
+        """Put a folder in the place of one that is damaged, if there is one."""
+        with contextlib.suppress(OSError):  # another process has put one there
+            if path.exists():
+                path.rename(made / "damaged")
+            made.rename(path)
+            shutil.rmtree(path / "damaged", ignore_errors=True)
 
 
-def _read(path: Path, release: Release) -> ClientBundle:
+def _read(path: Path, release: Release) -> OpenedModel:
     """A folder, if it is the one that the release names."""
     manifest = read_limited(path / MANIFEST, 64 << 20, PlanError, "64 MiB")
     if hashlib.sha256(manifest).hexdigest() != release.client:
@@ -155,7 +164,7 @@ def _read(path: Path, release: Release) -> ClientBundle:
     bundle = read_client_bundle(path)
     if (bundle.model, bundle.head) != (release.name, release.head):
         raise PlanError(f"The client's folder of {release.name} is of another model.")
-    return bundle
+    return OpenedModel(release, bundle, _card(release, path))
 
 
 def _card(release: Release, path: Path) -> ModelCard:

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -69,7 +70,7 @@ class Client:
         self._releases = Releases(cache or cache_folder())
         self._pinned = dict(pinned or {})
         self._on_progress = on_progress
-        self._served: tuple[float, dict[str, Release]] = (0.0, {})
+        self._served = _Served(0.0, {}, 0)
 
     def models(self) -> list[ModelCard]:
         """See Answering."""
@@ -154,7 +155,7 @@ class Client:
         if opened is not None:
             return opened
         last: DittoError | None = None
-        for party in self._trios.parties(0):
+        for party in self._trios.parties(self._served.trio):
             try:
                 return self._releases.open(release, party)
             except PeerError as error:
@@ -163,10 +164,11 @@ class Client:
 
     def _serving(self, deadline: float, *, fresh: bool) -> dict[str, Release]:
         """What is served by all three parties of a trio, as all three say."""
-        moment, releases = self._served
-        if releases and not fresh and time.monotonic() < moment + _FRESH_SECONDS:
-            return releases
-        trio = 0
+        served = self._served
+        age = time.monotonic() - served.moment
+        if served.releases and not fresh and age < _FRESH_SECONDS:
+            return served.releases
+        trio = served.trio
         while True:
             left = deadline - time.monotonic()
             try:
@@ -180,8 +182,17 @@ class Client:
                 trio = (trio + 1) % self._agreement.trios
                 time.sleep(_PAUSE)
                 continue
-            self._served = time.monotonic(), releases
+            self._served = _Served(time.monotonic(), releases, trio)
             return releases
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What the parties of a trio said that they serve, and when."""
+
+    moment: float
+    releases: dict[str, Release]
+    trio: int
 
 
 class AsyncClient:
