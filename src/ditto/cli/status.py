@@ -1,102 +1,144 @@
-"""``ditto status``: the parties of a deployment and how they are, at a glance."""
+"""``ditto status``: how the parties of a deployment are, now or as it changes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from ditto.cli.exit_codes import ExitCode
-from ditto.cli.report import JsonFile, Report
+from ditto.cli.report import JsonFile, Report, console
 from ditto.cli.show import table
+from ditto.errors import DittoError, SetupError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ditto.client.remote import Trios
-    from ditto.errors import DittoError
     from ditto.files import Json
+    from ditto.wire.agreement import Agreement
     from ditto.wire.catalogue import ServiceStatus
+
+    Statuses = Mapping[tuple[int, int], ServiceStatus | DittoError]
+    """By trio and rank: what a party says, or why it does not answer."""
+
+_TIMEOUT = 3.0
+_AT_ONCE = 24
 
 
 def status(
-    deployment: Annotated[Path, typer.Option("--deployment", help="deployment.toml.")],
+    deployment: Annotated[
+        Path, typer.Option(help="The deployment.toml of the three organisations.")
+    ],
     credentials: Annotated[
-        Path,
-        typer.Option("--as", help="The folder with tls.crt and tls.key of who asks."),
+        Path, typer.Option("--as", help="The folder with your tls.crt and tls.key.")
     ],
     watch: Annotated[
-        bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Stay, and show what changes; Ctrl-C ends.")
     ] = False,
+    every: Annotated[
+        float, typer.Option(help="With --watch: seconds between two looks.", min=0.5)
+    ] = 2.0,
     json_file: JsonFile = None,
 ) -> None:
-    """Show every party of every trio: its state, what runs and waits, its models.
+    """Show every party of every trio: its state, queue, models and version.
 
-    Anybody whom the agreement admits may ask. Ends with code 5 if a party is not
-    ready; `ditto doctor --deployment` says what stands in the way.
+    Ends with code 5 if not all of them are ready. `ditto doctor --deployment` says why
+    one cannot be reached.
     """
     from ditto.client.remote import Trios
     from ditto.trust import load_credentials
     from ditto.wire.agreement import read_agreement
 
     report = Report(json_file)
+    if watch and json_file is not None:
+        raise SetupError("--watch is for people: leave out --json, or --watch.")
     agreement = read_agreement(deployment)
-    mine = load_credentials(credentials, agreement.trusted_domains)
-    trios = Trios(agreement, mine)
+    trios = Trios(agreement, load_credentials(credentials, agreement.trusted_domains))
     try:
-        while True:
-            rows = list(_ask_all(trios, agreement.trios))
-            report.print(_table(rows))
-            if not watch:
-                break
-            time.sleep(2.0)
+        if watch:
+            _follow(trios, every)
+        statuses = _ask_all(trios)
     finally:
         trios.close()
-    report.write([_as_json(*row) for row in rows])
-    if any(found is None or found.state != "ready" for _, _, found, _ in rows):
+    report.print(_shown(agreement, statuses))
+    report.write(_as_json(agreement, statuses))
+    if not all(_is_ready(each) for each in statuses.values()):
         raise typer.Exit(ExitCode.PARTIES)
 
 
-_Row = tuple[int, str, "ServiceStatus | None", "DittoError | None"]
-"""The trio, the party's name, and how it is or why it could not be asked."""
+def _follow(trios: "Trios", every: float) -> None:
+    screen = console()
+    with Live(console=screen, auto_refresh=False) as live:
+        while True:
+            shown = _shown(trios.agreement, _ask_all(trios))
+            if screen.is_terminal:
+                live.update(shown, refresh=True)
+            else:  # one after another, as in a log
+                screen.print(shown)
+            time.sleep(every)
 
 
-def _ask_all(trios: "Trios", count: int) -> Iterator[_Row]:
-    from concurrent.futures import ThreadPoolExecutor
+def _ask_all(trios: "Trios") -> "Statuses":
+    places = [
+        (trio, rank) for trio in range(trios.agreement.trios) for rank in range(3)
+    ]
 
-    from ditto.errors import DittoError
+    def ask(place: tuple[int, int]) -> "ServiceStatus | DittoError":
+        try:
+            return trios.parties(place[0])[place[1]].status(_TIMEOUT)
+        except DittoError as error:
+            return error
 
-    parties = [(trio, party) for trio in range(count) for party in trios.parties(trio)]
-    with ThreadPoolExecutor(min(32, len(parties))) as pool:
-        asked = [(t, p, pool.submit(p.status, 5.0)) for t, p in parties]
-        for trio, party, future in asked:
-            try:
-                yield trio, party.name, future.result(), None
-            except DittoError as error:
-                yield trio, party.name, None, error
+    with ThreadPoolExecutor(min(len(places), _AT_ONCE)) as pool:
+        return dict(zip(places, pool.map(ask, places), strict=True))
 
 
-def _table(rows: "list[_Row]") -> "Table":
-    shown = []
-    for trio, name, found, error in rows:
-        if found is None:
-            shown.append(
-                [str(trio), name, "not reachable", str(error)[:60], "", "", ""]
-            )
+def _is_ready(found: "ServiceStatus | DittoError") -> bool:
+    return not isinstance(found, DittoError) and found.state == "ready"
+
+
+def _shown(agreement: "Agreement", statuses: "Statuses") -> RenderableType:
+    made = table(
+        f"{agreement.name}: {sum(map(_is_ready, statuses.values()))} of "
+        f"{len(statuses)} parties ready",
+        ["trio", "party", "state"],
+        ["running", "waiting", "models", "version"],
+        [],
+    )
+    problems = []
+    for (trio, rank), found in statuses.items():
+        name = agreement.parties[rank].trust_domain
+        if isinstance(found, DittoError):
+            made.add_row(str(trio), name, Text("no answer", "red"), *["-"] * 4)
+            problems.append(f"trio {trio}, {name}: {found}")
             continue
         agreed = sum(model.agreed for model in found.models)
-        models = f"{agreed} of {len(found.models)}"
-        problem = (found.problem or "")[:60]
-        counts = [models, str(found.running), str(found.waiting)]
-        shown.append([str(trio), name, found.state, problem, *counts])
-    texts = ["trio", "party", "state", "problem"]
-    return table("Parties", texts, ["models agreed", "running", "waiting"], shown)
+        state = Text(found.state, "green" if _is_ready(found) else "yellow")
+        counts = (found.running, found.waiting, f"{agreed}/{len(found.models)}")
+        made.add_row(str(trio), name, state, *map(str, counts), found.version)
+        if found.problem is not None and not _is_ready(found):
+            problems.append(f"trio {trio}, {name}: {found.problem}")
+    return Group(made, *(Text(problem) for problem in problems))
 
 
-def _as_json(
-    trio: int, name: str, found: "ServiceStatus | None", error: "DittoError | None"
-) -> "Json":
-    if found is None:
-        return {"trio": trio, "party": name, "error": str(error)}
-    return {"party": name, **found.model_dump(mode="json")}
+def _as_json(agreement: "Agreement", statuses: "Statuses") -> "Json":
+    return {
+        "agreement": agreement.digest,
+        "ready": all(_is_ready(each) for each in statuses.values()),
+        "parties": [
+            {
+                "trio": trio,
+                "rank": rank,
+                "trust_domain": agreement.parties[rank].trust_domain,
+                "error": str(found) if isinstance(found, DittoError) else None,
+                "status": None
+                if isinstance(found, DittoError)
+                else found.model_dump(mode="json"),
+            }
+            for (trio, rank), found in statuses.items()
+        ],
+    }
