@@ -77,7 +77,7 @@ class RequestError(MessageError):
 
 
 class UnknownModelError(RequestError):
-    """A model is asked for that is not served. The text names it, and those that are."""
+    """A model was asked for that is not served; the text names those that are."""
 
     code = "unknown-model"
 

@@ -2,7 +2,7 @@
 
 Every ``$`` line of a console block and every complete Python block is run as it stands,
 one after another, in a copy of the checkout with an environment of its own: what a
-document does not install is not there.
+document does not install is not there. A command that two documents share is run once.
 """
 
 import os
@@ -83,6 +83,12 @@ def installed(checkout: Path) -> Path:
         lines = [f"{review(k)}\t{k % 2}" for k in range(rows)]
         (glue / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n")
     return checkout
+
+
+@pytest.fixture(scope="module")
+def done() -> set[str]:
+    """What was typed before, in the same folder."""
+    return set()
 
 
 def review(k: int) -> str:
@@ -176,7 +182,9 @@ def pip_cache() -> str:
         "docs/how-to/measure.md",
     ],
 )
-def test_what_a_document_says_can_be_typed(installed: Path, document: str) -> None:
+def test_what_a_document_says_can_be_typed(
+    installed: Path, document: str, done: set[str]
+) -> None:
     shell, typed = Shell(installed), 0
     with ExitStack() as servers:
         for block in blocks(ROOT / document):
@@ -186,8 +194,10 @@ def test_what_a_document_says_can_be_typed(installed: Path, document: str) -> No
                 typed += 1
                 if command.startswith("ditto serve"):
                     servers.enter_context(shell.served(command))
-                elif command not in LONG:
+                elif command not in LONG | done:
                     shell.type(command)
+                if command not in shell.variables:
+                    done.add(command)
     assert typed > 2
 
 
