@@ -14,6 +14,11 @@ What a person waits for:
 
     python -m benchmarks.everyday        the first answer, the second, and a warm one
 
+Three parties of ``ditto party serve`` on this machine, under load:
+
+    python -m benchmarks.soak            many questions: all right, and nothing grows
+    python -m benchmarks.chaos           parties killed, stopped and cut off
+
 Correctness and the compiler:
 
     python -m benchmarks.ordinary_texts  right answers on texts nothing is calibrated on

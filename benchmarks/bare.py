@@ -1,7 +1,8 @@
 """SPU's own links between three processes, over brpc, to measure SPU by itself.
 
-Ditto's parties never talk over them: they check that a certificate is of the authority,
-not whose it is. They listen where the parties did, once those are connected.
+Ditto's parties never talk over them: they check that a certificate is of one of the
+authorities, not whose it is. They listen where the parties did, once those are
+connected.
 """
 
 import ctypes
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ditto.errors import SetupError
+from ditto.frames import Arrays, Json
 from ditto.runtime import NAMES, LinkConfig, ProcessTrio, Runtimes, Session
 from ditto.runtime.certificates import make_local_certificates
-from ditto.runtime.frames import Arrays, Json
 from ditto.runtime.spu.library import libspu
 
 _PAYLOAD = 4 << 20
 _FOREVER = 1 << 30
+_AUTHORITIES = "authorities.pem"
 _RETRY_MS = 100
 
 
@@ -34,9 +36,11 @@ class BareTrio(ProcessTrio):
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ditto-bare-")
         super().__init__(timeout=timeout, hosts=hosts, prefixes=prefixes)
-        files = make_local_certificates(Path(self._folder.name), NAMES)
+        certificates = make_local_certificates(Path(self._folder.name), NAMES)
+        bundle = Path(self._folder.name) / _AUTHORITIES
+        bundle.write_text("".join(each.authority for each in certificates))
         configs = [
-            config.model_copy(update={"tls": files[config.rank]})
+            config.model_copy(update={"tls": certificates[config.rank].tls})
             for config in self.configs
         ]
         self.call(
@@ -124,7 +128,9 @@ def open_bare_link(config: LinkConfig) -> Any:
         options.cert.certificate_path = str(config.tls.certificate)
         options.cert.private_key_path = str(config.tls.key)
         options.verify.verify_depth = 1
-        options.verify.ca_file_path = str(config.tls.authority)
+        options.verify.ca_file_path = str(
+            config.tls.certificate.with_name(_AUTHORITIES)
+        )
     link = _within(config, lambda: native.link.create_brpc(desc, int(config.rank)))
     _keep_alive(link)
     return link

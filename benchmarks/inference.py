@@ -40,11 +40,11 @@ from ditto.bench.inference import ENCODER_LENGTH, machine
 from ditto.cli.bench import COLUMNS, cost_lines
 from ditto.client import Tokenizer
 from ditto.errors import SetupError
+from ditto.frames import Json
 from ditto.models import PRESETS, Model, load_model, preset_layers, random_model
 from ditto.owner.plans import Plans
 from ditto.owner.samples import RandomSamples, Samples, TextSamples
 from ditto.runtime import ProcessTrio, Trio
-from ditto.runtime.frames import Json
 
 MPCFORMER: dict[str, Softmax] = {"mpcformer": "softmax", "mpcformer-2relu": "2relu"}
 """Baselines that are no profile, and their softmax."""

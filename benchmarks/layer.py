@@ -20,10 +20,10 @@ from ditto.api.local import step_costs
 from ditto.client import open_outputs, share_arguments
 from ditto.compiler import Profile, compile, find_profile  # noqa: A004
 from ditto.errors import SetupError
+from ditto.frames import Json
 from ditto.models.layers import Params, layer_norm
 from ditto.owner import signature_of
 from ditto.plan import Plan
-from ditto.runtime.frames import Json
 from ditto.steps import Site
 
 _EPS = 1e-5

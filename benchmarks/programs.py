@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.bare import bare_link, bare_runtimes
 from ditto.bench.checks import random_shared
 from ditto.fixedpoint import FxpType
+from ditto.frames import Arrays, Json
 from ditto.operations.spu import FXP_FRAC
 from ditto.party.inputs import receive_inputs
 from ditto.protocols import matmul, reveal_to_client
@@ -22,7 +23,6 @@ from ditto.runtime import (
     compile_region,
 )
 from ditto.runtime.executor import execute, prepare
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Shared
 from ditto.steps import plan_from_bytes
 

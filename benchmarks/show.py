@@ -65,7 +65,9 @@ def show(
         markdown_file.write_text("\n".join(lines) + "\n")
 
 
-def write(path: Path | None, results: Sequence[Mapping[str, Any]]) -> None:
+def write(
+    path: Path | None, results: Sequence[Mapping[str, Any]] | Mapping[str, Any]
+) -> None:
     """Write results as JSON if a file is named."""
     if path:
         path.write_text(json.dumps(results, indent=2) + "\n")

@@ -21,10 +21,10 @@ import ditto.analysis
 from benchmarks import show
 from ditto.analysis.spu_cost import operations
 from ditto.fixedpoint import FxpType
+from ditto.frames import Arrays, Json
 from ditto.operations import abstract
 from ditto.operations.spu import FXP_FRAC
 from ditto.runtime import Region, Session, ThreadTrio, compile_region
-from ditto.runtime.frames import Arrays, Json
 from ditto.runtime.spu.region import RingBits, program_text
 from ditto.sharing import Shared, deal
 

@@ -8,9 +8,9 @@ together. Run it: python examples/01_private_linear_layer.py
 import numpy as np
 
 from ditto.fixedpoint import FxpType, decode, encode
+from ditto.frames import Arrays, Json
 from ditto.protocols import matmul, reveal_to_client
 from ditto.runtime import ProcessTrio, Session, as_arrays, from_arrays
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Revealed, add_summands, deal
 
 INPUT = FxpType(bits=32, frac=12)

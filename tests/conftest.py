@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 
 ALONE = (
     "benchmarks/test_bare_links.py*",
+    "benchmarks/test_chaos.py*",
     "benchmarks/test_network.py*",
     "cli/test_cli.py::test_a_command_that_is_ended*",
     "compiler/test_scale.py*",
@@ -22,11 +23,14 @@ ALONE = (
     "e2e/test_interrupt.py*",
     "e2e/test_links.py*",
     "e2e/test_lost_peer.py*",
+    "e2e/test_service.py*",
     "runtime/test_links.py*",
     "runtime/test_mailbox.py*",
     "runtime/test_scripts.py*",
     "api/test_interrupted.py*",
     "party/*links*",
+    "party/server/test_service.py*",
+    "party/server/test_trios.py*",
     "party/test_refusals.py::test_a_function_that_does_not_exist_is_refused",
     "party/test_retry.py::test_parties_that_are_gone_are_started_anew",
     "test_house.py::test_the_client_is_light",

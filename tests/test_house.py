@@ -177,6 +177,14 @@ def test_the_client_is_light() -> None:
     assert min(seconds, *again) < 0.3
 
 
+def test_a_client_of_a_deployment_needs_neither_jax_nor_spu() -> None:
+    modules, _ = loaded_by("ditto.client.remote_client")
+    assert "grpc" in modules
+    assert (
+        not {"jax", "spu", "ditto.compiler", "ditto.party", "ditto.runtime"} & modules
+    )
+
+
 ABSENT_AT_A_PARTY = ("client", "owner", "compiler", "simulation", "inference")
 
 

@@ -3,6 +3,7 @@
 ``ditto.from_pretrained`` takes a Hugging Face folder and answers in private.
 ``ditto.compile`` turns a JAX function into a plan, ``ditto.run_local`` runs a plan with
 three parties on this machine, ``ditto.simulate`` runs it on plain integers.
+``ditto.Client`` asks the models of a deployment of three organisations.
 """
 
 from importlib import import_module
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     )
     from ditto.api import Pretrained, from_pretrained
     from ditto.api.local import Run, run_local
+    from ditto.client.remote_client import AsyncClient, Client
     from ditto.compiler import (
         PROFILES,
         Profile,
@@ -38,6 +40,8 @@ __all__ = [
     "PROFILES",
     "WAN",
     "AnswerWarning",
+    "AsyncClient",
+    "Client",
     "Estimate",
     "Headroom",
     "Network",
@@ -72,6 +76,7 @@ _HOMES = {
         "explain",
         "tune_rounds",
     ),
+    "ditto.client.remote_client": ("AsyncClient", "Client"),
     "ditto.compiler": ("PROFILES", "Profile", "compile"),
     "ditto.api.local": ("Run", "run_local"),
     "ditto.errors": ("AnswerWarning", "TextCutWarning"),

@@ -77,9 +77,45 @@ class RequestError(MessageError):
 
 
 class UnknownModelError(RequestError):
-    """A model was asked for that is not served; the text names those that are."""
+    """A model is asked for that is not served. The text names those that are."""
 
     code = "unknown-model"
+
+
+class StateLostError(RequestError):
+    """The state of a conversation is not here: it expired, or the party restarted."""
+
+    code = "state-lost"
+    public = "This party does not hold the state that the plan continues."
+
+    def __init__(self, message: str = public) -> None:
+        super().__init__(message)
+
+
+class NotPermittedError(RequestError):
+    """Who asks may not ask for this. The text names the identity and the call."""
+
+    code = "not-permitted"
+
+
+class BusyError(RequestError):
+    """A party has no room for a request now; ``retry_after`` says when to ask again."""
+
+    code = "busy"
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    def public_details(self) -> dict[str, str]:
+        """See DittoError."""
+        return {"retry_after": f"{self.retry_after:g}"}
+
+
+class DeadlineError(RequestError):
+    """There was no answer within the time that was given for it."""
+
+    code = "deadline"
 
 
 class DisagreementError(DittoError):
@@ -130,6 +166,24 @@ class PeerIdentityError(PeerError):
     public = "A compute party could not prove its identity."
 
 
+class CertificateError(PeerIdentityError):
+    """A certificate that does not prove whose it is; ``cause`` says why, for scripts.
+
+    The text speaks of the certificate, which whoever shows it knows.
+    """
+
+    code = "certificate"
+    public = "A certificate does not prove whose it is."
+
+    def __init__(self, message: str, *, peer: str, cause: str) -> None:
+        super().__init__(message, peer=peer)
+        self.cause = cause
+
+    def public_details(self) -> dict[str, str]:
+        """See DittoError."""
+        return {"peer": self.peer, "cause": self.cause}
+
+
 class UnsupportedOperationError(DittoError):
     """SPU cannot compile an operation. Names the operation and its scope."""
 
@@ -178,6 +232,13 @@ class SetupError(DittoError):
 
     code = "setup"
     public = "A compute party is not set up correctly."
+
+
+class AgreementError(SetupError):
+    """A ``deployment.toml`` that cannot be read, or that contradicts itself."""
+
+    code = "agreement"
+    public = "The agreement of the deployment cannot be used."
 
 
 class ScriptSetupError(SetupError):

@@ -1,9 +1,11 @@
 """Files from outside: read whole, up to a limit; what JSON in them is; and the folder
 of what can be made again."""
 
+import contextlib
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,26 @@ def read_limited(
     if len(content) > limit:
         raise raising(f"{path} is larger than {too_large}.")
     return content
+
+
+def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
+    """Write a file that only its owner can read; whole or not at all.
+
+    Raises FileExistsError if there is one and it is not to be replaced.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:  # mkstemp's mode is 0600
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(name, path)
+        else:
+            os.link(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
 
 
 CACHE = "DITTO_CACHE"

@@ -10,11 +10,11 @@ import ditto
 from benchmarks.bare import BareTrio, bare_link, bare_runtimes, use_bare_links
 from ditto.client import open_outputs, share_arguments
 from ditto.errors import MessageError, SetupError
+from ditto.frames import Arrays, Json
 from ditto.owner import signature_of
 from ditto.party import LocalDeployment, serve
 from ditto.plan import Plan
 from ditto.runtime import ProcessTrio, Session
-from ditto.runtime.frames import Arrays, Json
 from ditto.wire import PutPlan, RegisterModel, RunPlan, encode
 
 X = np.linspace(-1, 1, 12, dtype=np.float32)

@@ -22,8 +22,8 @@ from benchmarks.network import (
     remove_leftovers,
 )
 from ditto.errors import SetupError
+from ditto.frames import Arrays, Json
 from ditto.runtime import ProcessTrio, Session
-from ditto.runtime.frames import Arrays, Json
 
 ROUNDS = 20
 TRIES = 8

@@ -3,8 +3,8 @@
 import os
 
 from ditto.cli import doctor
+from ditto.frames import Arrays, Json
 from ditto.runtime import ProcessTrio, Session
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Rank
 
 

@@ -9,9 +9,9 @@ from ditto.client import Signature, open_outputs
 from ditto.client.signature import OutputSignature
 from ditto.errors import DittoError, MessageError
 from ditto.fixedpoint import Array, FxpType, encode
+from ditto.frames import Arrays, Json
 from ditto.protocols import reveal_to_client
 from ditto.runtime import Session, ThreadTrio, as_arrays, from_arrays
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import deal
 
 KIND = FxpType(32, 8)

@@ -7,11 +7,11 @@ import numpy as np
 
 from ditto.errors import MaskReuseError
 from ditto.fixedpoint import FxpType, Words
+from ditto.frames import Arrays, Json
 from ditto.protocols import and_bits, reveal, reveal_to_client, share
 from ditto.protocols.party import Exchange, Inbox, Party, Role
 from ditto.protocols.registry import ROWS, Owned
 from ditto.runtime import Session, from_arrays
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Masks, Rank, SharedBits, SharedIndices
 
 

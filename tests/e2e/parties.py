@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ditto.fixedpoint import FxpType, encode
+from ditto.frames import Arrays, Json
 from ditto.protocols import multiply, reveal, share, square
 from ditto.runtime import Session, compile_region
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Rank
 
 LOW = FxpType(bits=32, frac=12)

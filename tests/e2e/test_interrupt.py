@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ditto.frames import Arrays, Json
 from ditto.runtime import ProcessTrio, Session, ThreadTrio, Trio
-from ditto.runtime.frames import Arrays, Json
 
 from .parties import compute_forever, many_steps
 

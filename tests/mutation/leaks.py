@@ -325,9 +325,19 @@ AROUND = (
     Leak(
         "links: whoever answers is taken for the peer",
         "runtime/connection.py",
-        (("if _name(stream) != name:", "if False:"),),
-        "a party with another's certificate gets both of its shares",
-        (IDENTITY + "test_a_party_with_anothers_certificate_is_refused",),
+        (("usage=usage, expected=expected)", "usage=usage)"),),
+        "whoever has a certificate of the peer's organisation gets its shares",
+        (IDENTITY + "test_only_bobs_authority_vouches_for_bob",),
+    ),
+    Leak(
+        "trust: any authority vouches for anybody",
+        "trust/peers.py",
+        (("        _check_signature(certificate, authority, identity)\n", ""),),
+        "a party that makes a certificate in another's name gets both of its shares",
+        (
+            IDENTITY + "test_a_caller_is_checked_behind_tls",
+            "trust/test_peers.py::test_an_authority_cannot_speak_for_another",
+        ),
     ),
     Leak(
         "certificates: all users of a machine can read the keys",

@@ -12,12 +12,12 @@ import ditto
 from ditto.client import open_outputs, share_arguments
 from ditto.errors import DisagreementError, DittoError, PeerError
 from ditto.fixedpoint import FxpType
+from ditto.frames import Arrays
 from ditto.owner import Publisher, signature_of
 from ditto.party import LocalDeployment, service, store_of
 from ditto.party.comparison import share_digests
 from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
-from ditto.runtime.frames import Arrays
 from ditto.sharing import Shared
 from ditto.wire import PutPlan, PutWeights, RegisterModel, RunPlan, RunReply, Turn
 

@@ -12,12 +12,12 @@ import pytest
 import ditto
 from ditto.client import open_outputs, share_input
 from ditto.errors import DittoError, MessageError, PeerError
+from ditto.frames import Arrays, Json
 from ditto.owner import signature_of
 from ditto.owner.signatures import continuations
 from ditto.party import serve
 from ditto.plan import Plan
 from ditto.runtime import NAMES, ProcessTrio, Session, ThreadTrio, Trio
-from ditto.runtime.frames import Arrays, Json
 from ditto.wire import (
     PutPlan,
     PutWeights,

@@ -9,9 +9,9 @@ import pytest
 from ditto.api.local import run_local
 from ditto.compiler import compile
 from ditto.fixedpoint import FxpType, decode, encode
+from ditto.frames import Arrays, Json
 from ditto.protocols import recast
 from ditto.runtime import Session, ThreadTrio
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Rank, Shared, combine
 
 VALUES = np.array([0.0, 0.25, -0.25, 0.3, 0.7, -0.7, 3.2, -3.9, 100.49, -100.51])

@@ -6,14 +6,14 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from ditto.runtime import NAMES, LinkConfig, TlsFiles
-from ditto.runtime.certificates import make_local_certificates
+from ditto.runtime import NAMES, LinkConfig
+from ditto.runtime.certificates import LocalCertificate, make_local_certificates
 
 from .parties import configs
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[TlsFiles, ...]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[LocalCertificate, ...]:
     return make_local_certificates(tmp_path_factory.mktemp("tls"), NAMES)
 
 
@@ -40,7 +40,7 @@ def open_alone(given: LinkConfig) -> str:
 
 
 def test_a_peer_that_never_comes_is_named_with_its_address(
-    files: tuple[TlsFiles, ...],
+    files: tuple[LocalCertificate, ...],
 ) -> None:
     lonely = configs(files, connect_timeout=2)[0]
     said = open_alone(lonely)
@@ -49,7 +49,7 @@ def test_a_peer_that_never_comes_is_named_with_its_address(
 
 
 def test_peers_that_listen_but_do_not_join_are_told_apart(
-    files: tuple[TlsFiles, ...],
+    files: tuple[LocalCertificate, ...],
 ) -> None:
     given = configs(files, connect_timeout=2)[0]
     with contextlib.ExitStack() as stack:
@@ -61,7 +61,7 @@ def test_peers_that_listen_but_do_not_join_are_told_apart(
     assert said.startswith("SetupError bob was there, but no connection with it")
 
 
-def test_a_port_that_is_taken_is_said(files: tuple[TlsFiles, ...]) -> None:
+def test_a_port_that_is_taken_is_said(files: tuple[LocalCertificate, ...]) -> None:
     given = configs(files, connect_timeout=5)[0]
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", int(given.parties[0].host.split(":")[1])))
@@ -76,14 +76,48 @@ def test_a_port_that_is_taken_is_said(files: tuple[TlsFiles, ...]) -> None:
         {"timeout": 1},
         {"session": ""},
         {"rank": 3},
-        {"parties": [{"name": "alice", "host": "127.0.0.1:1"}] * 3},
+        {"parties": []},
         {"tls": None},
-        {"tls": {"certificate": "/none", "key": "/none", "authority": "/none"}},
+        {"tls": {"certificate": "/none", "key": "/none"}},
+        {"listen": "nowhere"},
         {"surprise": 1},
     ],
 )
 def test_wrong_configurations_are_refused(
-    files: tuple[TlsFiles, ...], changes: dict
+    files: tuple[LocalCertificate, ...], changes: dict
 ) -> None:
     with pytest.raises(ValidationError):
         configs(files, **changes)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("name", "a b", "name"),
+        ("identity", "alice", "is not an identity"),
+        ("authority", "hello", "not one X.509 certificate"),
+        (
+            "identity",
+            "spiffe://bob.localhost/party/0",
+            "no authority may vouch for two",
+        ),
+    ],
+)
+def test_wrong_parties_are_refused(
+    files: tuple[LocalCertificate, ...], field: str, value: str, reason: str
+) -> None:
+    first, *others = (party.model_dump() for party in configs(files)[0].parties)
+    with pytest.raises(ValidationError, match=reason):
+        configs(files, parties=[{**first, field: value}, *others])
+
+
+def test_a_party_may_listen_elsewhere(files: tuple[LocalCertificate, ...]) -> None:
+    """As behind a gateway: its peers' address for it is not one of its machine."""
+    given = configs(files, connect_timeout=2)[0]
+    alice, bob, carol = given.parties
+    outside = alice.model_copy(update={"host": "192.0.2.1:7000"})
+    said = open_alone(given.model_copy(update={"parties": (outside, bob, carol)}))
+    assert said.startswith("SetupError alice could not listen at 192.0.2.1:7000")
+    elsewhere = {"parties": (outside, bob, carol), "listen": alice.host}
+    said = open_alone(given.model_copy(update=elsewhere))
+    assert said.startswith("PeerLostError bob did not answer")

@@ -7,8 +7,8 @@ import pytest
 
 from ditto.errors import EngineError, FixedPointTypeError, UnsupportedOperationError
 from ditto.fixedpoint import FxpType, decode, encode
+from ditto.frames import Arrays, Json
 from ditto.runtime import Public, Session, ThreadTrio, compile_region
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Shared, SharedBits, combine, combine_bits, deal
 
 HIGH, LOW = FxpType(bits=64, frac=18), FxpType(bits=32, frac=8)

@@ -26,6 +26,7 @@ def export_model(
     tokens: int = 20,
     pairs: bool = False,
     owner: str = "local",
+    name: str | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write a bundle of the model in a folder.
@@ -33,7 +34,7 @@ def export_model(
     It takes texts of up to ``lengths`` tokens, ``batch_size`` at a time, also ``pairs``
     of texts, or for a model that generates prompts of these lengths and ``tokens``
     tokens after them. Each comes a second time with wide margins, for what leaves the
-    usual ones.
+    usual ones. The model is called ``name``, or as its folder.
     """
     check_new(out)  # before the long work
     exported = []
@@ -51,7 +52,7 @@ def export_model(
         computation = replace(computation, wide=offer.wide)
         exported.append(Exported(offer, model.plans.plan(computation)))
     description = Description(
-        model=folder.resolve().name,
+        model=name or folder.resolve().name,
         owner=owner,
         head=model.model.head,
         max_tokens=model.max_tokens,

@@ -27,9 +27,9 @@ from ditto.client import Signature
 from ditto.errors import DittoError, MessageError, WarmProcessError
 from ditto.files import Json, JsonValue, warm_socket
 from ditto.fixedpoint import Array
+from ditto.frames import read_frame, write_frame
 from ditto.owner import signature_of
 from ditto.plan import Plan
-from ditto.runtime.frames import read_frame, write_frame
 from ditto.wire import Arrays, Deployment, OnProgress, Request, decode_reply, encode
 from ditto.wire.messages import ReplyT
 

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ditto.fixedpoint import FxpType, decode
+from ditto.frames import Arrays, Json
 from ditto.operations.spu import FXP_FRAC
 from ditto.protocols import Party, matmul, reveal, share
 from ditto.runtime import Session, compile_region
-from ditto.runtime.frames import Arrays, Json
 from ditto.sharing import Rank, Shared, Stream
 
 

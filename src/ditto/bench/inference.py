@@ -27,13 +27,13 @@ from ditto.client import Tokenizer
 from ditto.client.tokens import pad_batch
 from ditto.compiler import Profile
 from ditto.fixedpoint import Array
+from ditto.frames import Json
 from ditto.models import Head, Model, load_model
 from ditto.models.computation import Computation, Phase
 from ditto.owner.plans import Plans
 from ditto.owner.samples import Samples, Text, TextSamples
 from ditto.plan import Plan
 from ditto.runtime import ProcessTrio, Trio
-from ditto.runtime.frames import Json
 from ditto.steps import Site, definition
 
 ENCODER_LENGTH, DECODER_LENGTH = 128, 32

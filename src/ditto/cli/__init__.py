@@ -13,6 +13,9 @@ from ditto.cli import (
     evaluate,
     export,
     generate,
+    owner,
+    party,
+    pki,
     plan,
     run,
     serve,
@@ -44,6 +47,9 @@ app.command("compile")(with_named_values(plan.compile_))
 app.command("explain")(with_named_values(plan.explain))
 app.command("estimate")(with_named_values(plan.estimate))
 app.command("bench")(with_named_values(bench.bench))
+app.add_typer(party.party, name="party")
+app.add_typer(owner.owner, name="owner")
+app.add_typer(pki.pki, name="pki")
 app.add_typer(cache.cache, name="cache")
 
 

@@ -19,7 +19,7 @@ from ditto.cli.show import (
 )
 
 if TYPE_CHECKING:
-    from ditto.runtime.frames import Json
+    from ditto.frames import Json
 
 
 def bench(

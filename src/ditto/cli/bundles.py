@@ -20,8 +20,9 @@ from ditto.errors import SetupError
 
 if TYPE_CHECKING:
     from ditto.cli.progress import Stages
-    from ditto.client.asking import Client
+    from ditto.client.asking import Client, Generated
     from ditto.client.out_of_range import OnOutOfRange
+    from ditto.client.reading import Prediction
     from ditto.client.sampling import Sampling
 
 SCRIPTS = ("json_file", "quiet", "verbose")
@@ -93,6 +94,16 @@ def ask_bundle(
     put_warnings_in_words()
     with open_client(bundle, policy, shown) as client:
         predictions = client.predict(texts, text_pairs, **asked)
+    report_answers(report, texts, text_pairs, predictions)
+
+
+def report_answers(
+    report: Report,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None,
+    predictions: "Sequence[Prediction]",
+) -> None:
+    """Report private answers that no float answer stands beside."""
     seconds: Sequence[str | None] = text_pairs or [None] * len(texts)
     each = list(zip(predictions, texts, seconds, strict=True))
     rows = [
@@ -118,15 +129,20 @@ def continue_bundle(
     shown: "Stages",
 ) -> None:
     """Report the text that follows a prompt, as it comes."""
-    text, left = "", []
     put_warnings_in_words()
     with open_client(bundle, policy, shown) as client:
-        report.stream(prompt)
-        for k, generated in enumerate(client.stream(prompt, tokens, sampling), 1):
-            text += generated.text
-            report.stream(generated.text)
-            if generated.in_range is False:
-                left.append(k)
+        report_text(report, prompt, client.stream(prompt, tokens, sampling))
+
+
+def report_text(report: Report, prompt: str, stream: "Iterator[Generated]") -> None:
+    """Report tokens as they come."""
+    text, left = "", []
+    report.stream(prompt)
+    for k, generated in enumerate(stream, 1):
+        text += generated.text
+        report.stream(generated.text)
+        if generated.in_range is False:
+            left.append(k)
     report.stream("\n")
     report.write({"prompt": prompt, "text": text, "in_range": not left})
     for k in left:

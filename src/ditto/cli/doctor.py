@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,14 +34,37 @@ Finding = tuple[bool, str, str]
 """Whether it is well, what was found, and the way out if it is not."""
 
 
-def doctor(json_file: JsonFile = None) -> None:
+def doctor(
+    deployment: Annotated[
+        Path | None,
+        typer.Option(help="Look at the parties of this deployment.toml instead."),
+    ] = None,
+    credentials: Annotated[
+        Path | None,
+        typer.Option("--as", help="With --deployment: your folder of `pki issue`."),
+    ] = None,
+    trio: Annotated[
+        int | None, typer.Option(help="With --deployment: only this trio.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
     """Check versions, CPU, SPU on both rings, and links with TLS on loopback.
 
     Every line says what was found; a line that fails says what to do, and the command
     ends with code 4. SPU is tried in processes of its own, so a crash of the wheel
     is a finding, not the end of the check.
+
+    With `--deployment`, whether every party can be reached from here: its name, port,
+    TLS, authority, certificate, clock, version, agreement and links; and which parties
+    reach each other. The cause of each NO is named. Nothing is computed and no run is
+    disturbed.
     """
     report = Report(json_file)
+    if deployment is not None:
+        from ditto.cli.deployment_doctor import examine_deployment
+
+        examine_deployment(deployment, credentials, trio, report)
+        return
     with stages() as shown:
         findings = dict(_findings(shown.stage))
     well = all(good for good, _, _ in findings.values())

@@ -10,6 +10,13 @@ from ditto.cli.early import early_parties
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.private_text import read_prompt
 from ditto.cli.progress import stages
+from ditto.cli.remote import (
+    REMOTE,
+    AsClient,
+    OfDeployment,
+    Pinned,
+    continue_deployment,
+)
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
     CalibrationFile,
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
 
     from ditto.api.answers import Token
     from ditto.api.local import Run
+    from ditto.files import Json
 
 
 def generate(
@@ -74,6 +82,9 @@ def generate(
     calibration: CalibrationFile = None,
     margin: Margin = None,
     out_of_range: OutOfRange = "retry",
+    deployment: OfDeployment = None,
+    credentials: AsClient = None,
+    pinned: Pinned = None,
     no_cache: NoCache = False,
     no_serve: NoServe = False,
     no_float: NoFloat = False,
@@ -90,21 +101,32 @@ def generate(
     command ends with code 3.
 
     Of a bundle of `ditto export` there is the private text alone, in the shapes that it
-    was exported with, chosen from the logits.
+    was exported with, chosen from the logits. With `--deployment` the parties are those
+    of three organisations, and MODEL_DIR is the name of a model published there.
     """
     report = Report(json_file)
     text = read_prompt(prompt)
-    cache = chosen_cache(no_cache)
-    launched = early_parties(model_dir, cache, no_serve=no_serve)
-    from ditto.api import from_pretrained
-    from ditto.api.backends import PartiesBackend
     from ditto.client import Sampling
     from ditto.client.out_of_range import check_policy
 
     sampling = Sampling(temperature, top_k, top_p, seed)
+    drawing = ("temperature", "top_k", "top_p", "seed")
+    taken = ("prompt", "tokens", "out_of_range", "no_float", *SCRIPTS, *drawing)
+    if deployment is not None:
+        refuse_options(context, *taken, *REMOTE)
+        with stages(quiet=quiet, verbose=verbose) as shown:
+            continue_deployment(
+                deployment, credentials, str(model_dir), pinned, text, tokens,
+                sampling, check_policy(out_of_range), report, shown,
+            )  # fmt: skip
+        return
+    cache = chosen_cache(no_cache)
+    launched = early_parties(model_dir, cache, no_serve=no_serve)
+    from ditto.api import from_pretrained
+    from ditto.api.backends import PartiesBackend
+
     if is_bundle(model_dir):
-        taken = ("prompt", "tokens", "out_of_range", "no_float", *SCRIPTS)
-        refuse_options(context, *taken, "temperature", "top_k", "top_p", "seed")
+        refuse_options(context, *taken)
         with stages(quiet=quiet, verbose=verbose) as shown:
             policy = check_policy(out_of_range)
             continue_bundle(model_dir, text, tokens, sampling, policy, report, shown)
@@ -138,7 +160,6 @@ def generate(
             made.append(token)
             report.stream(token.texts[0])
         report.stream("\n\n")
-        ids = [token.ids[0] for token in made]
         backend = model.backend
     finally:
         if stream is not None:
@@ -148,32 +169,43 @@ def generate(
     if not no_float and (temperature == 0 or seed is not None):
         plain = model.with_mode("float")
         due = [t.ids[0] for t in plain.stream(text, tokens, sampling=sampling)]
-        compared = _compared(ids, due, plain.tokenizer.decode(due))
-        report.print(compared, markup=False)
-    doubts = {k: d for k, token in enumerate(made, 1) for d in token.doubts if d}
-    for k, doubt in doubts.items():
-        report.print(doubt_line(f"token {k}", doubt))
-    for line in _verdicts(made):
-        report.print(line)
+        report.print(_compared(made, due, plain.tokenizer.decode(due)), markup=False)
+    doubts = _report_doubts(report, made)
     if isinstance(backend, PartiesBackend):
         for costs in _costs(backend.runs):
             report.print(costs)
-        verdicts = {token.in_range for token in made}
         report.write(
             {
                 "model": model.name,
                 "profile": profile,
                 "prompt": text,
-                "text": "".join(token.texts[0] for token in made),
-                "tokens": ids,
-                "in_range": None if None in verdicts else False not in verdicts,
-                "wide": any(token.wide for token in made),
+                **_as_json(made),
                 "doubts": {str(k): doubt for k, doubt in doubts.items()},
             }
             | costs_as_json(backend.runs, sum(backend.uploaded))
         )
     if doubts or any(token.in_range is False for token in made):
         raise typer.Exit(ExitCode.DOUBTFUL)
+
+
+def _report_doubts(report: Report, made: "list[Token]") -> dict[int, str]:
+    """Name the tokens that are not to be trusted, and say why."""
+    doubts = {k: d for k, token in enumerate(made, 1) for d in token.doubts if d}
+    for k, doubt in doubts.items():
+        report.print(doubt_line(f"token {k}", doubt))
+    for line in _verdicts(made):
+        report.print(line)
+    return doubts
+
+
+def _as_json(made: "list[Token]") -> "Json":
+    verdicts = {token.in_range for token in made}
+    return {
+        "text": "".join(token.texts[0] for token in made),
+        "tokens": [token.ids[0] for token in made],
+        "in_range": None if None in verdicts else False not in verdicts,
+        "wide": any(token.wide for token in made),
+    }
 
 
 def _costs(runs: "Sequence[Run]") -> "Iterator[Table]":
@@ -199,8 +231,9 @@ def _verdicts(made: "list[Token]") -> "Iterator[Text]":
     yield from filter(None, lines)
 
 
-def _compared(ids: list[int], due: list[int], text: str) -> str:
+def _compared(made: "list[Token]", due: list[int], text: str) -> str:
     """How the tokens are to those of the float model."""
+    ids = [token.ids[0] for token in made]
     pairs = enumerate(zip(ids, due, strict=False), 1)
     parting = next((k for k, (got, exact) in pairs if got != exact), None)
     if parting is None:

@@ -11,6 +11,7 @@ from ditto.cli.early import early_parties
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.private_text import TextFile, read_texts
 from ditto.cli.progress import stages
+from ditto.cli.remote import REMOTE, AsClient, OfDeployment, Pinned, ask_deployment
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
     CalibrationFile,
@@ -92,6 +93,9 @@ def run(
     ] = False,
     too_long: TooLongOption = "cut",
     out_of_range: OutOfRange = "retry",
+    deployment: OfDeployment = None,
+    credentials: AsClient = None,
+    pinned: Pinned = None,
     no_cache: NoCache = False,
     no_serve: NoServe = False,
     no_float: NoFloat = False,
@@ -111,11 +115,12 @@ def run(
 
     Of a bundle of `ditto export` there is the private answer alone, in the shapes and
     with the options that it was exported with.
+
+    With `--deployment` the parties are those of three organisations, and MODEL_DIR is
+    the name of a model that its owner published there.
     """
     report = Report(json_file)
     texts, pairs = read_texts(text, file, pair)
-    cache = chosen_cache(no_cache)
-    launched = early_parties(model_dir, cache, no_serve=no_serve)
     from ditto.client.out_of_range import check_policy
 
     asked: dict[str, Any] = {
@@ -123,6 +128,19 @@ def run(
         "prompt": prompt,
         "prompt_name": prompt_name,
     }
+    if deployment is not None:
+        refuse_options(
+            context, "text", "file", "pair", "out_of_range", "no_float", *SCRIPTS,
+            *asked, *REMOTE,
+        )  # fmt: skip
+        with stages(quiet=quiet, verbose=verbose) as shown:
+            ask_deployment(
+                deployment, credentials, str(model_dir), pinned, texts, pairs,
+                check_policy(out_of_range), asked, report, shown,
+            )  # fmt: skip
+        return
+    cache = chosen_cache(no_cache)
+    launched = early_parties(model_dir, cache, no_serve=no_serve)
     if is_bundle(model_dir):
         taken = ("text", "file", "pair", "out_of_range", "no_float")
         refuse_options(context, *taken, *SCRIPTS, *asked)

@@ -66,8 +66,8 @@ def serve(
 
     if not local:
         raise SetupError(
-            "Parties of several organisations are not served yet. Say `ditto serve "
-            "--local` to keep three of this machine ready."
+            "Say `ditto serve --local` to keep three parties of this machine ready. A "
+            "party of a deployment is started by `ditto party serve`."
         )
     deployment = LocalDeployment(cache=cache or None)
     try:

@@ -15,7 +15,7 @@ from ditto.client.questions import Asked, TooLong, make_questions
 from ditto.client.reading import Prediction, Reader
 from ditto.client.sampling import Sampler, Sampling
 from ditto.client.shares import share_question
-from ditto.errors import SetupError, TextCutWarning
+from ditto.errors import SetupError, StateLostError, TextCutWarning
 from ditto.models import Head
 from ditto.plan import Tree
 from ditto.wire import Deployment, DropState, OnProgress, RunPlan, Turn
@@ -181,7 +181,13 @@ class Client:
             np.full(count, ids[-1], np.int32),
             np.full(count, len(ids) - 1, np.int32),
         ]
-        opened = self._run(offer, inputs, turn.next if turn else None)
+        try:
+            opened = self._run(offer, inputs, turn.next if turn else None)
+        except StateLostError:  # a party was restarted: the whole text once more
+            if not self._takes("prefill", len(ids), wide=wide):
+                raise
+            self._drop(before)
+            return self._begin(ids, wide=wide)
         if opened.in_range is not False or self._policy == "return":
             return opened
         again = self._allow_retry(wide=wide)
@@ -224,6 +230,13 @@ class Client:
         sent = [reply.arrays for reply in replies]
         in_range = answer_in_range(signature, sent)
         return _Opened(open_outputs(signature, sent), offer, in_range, turn)
+
+    def _takes(self, phase: Phase, length: int, *, wide: bool) -> bool:
+        """Whether some offer has room for so many tokens."""
+        return any(
+            offer.length >= length and offer.wide == wide
+            for offer in self._offers(phase)
+        )
 
     def _offers(self, phase: Phase) -> list[Offer]:
         offers = [offer for offer in self._bundle.offers if offer.phase == phase]

@@ -1,7 +1,7 @@
 """The owner of a model: plans from samples, signatures for clients, shares for parties.
 
 In topological order: sample_text, samples, plan_cache, plan_key,
-plans; signatures, publisher, bundle.
+plans; signatures, publisher, bundle, remote.
 """
 
 from ditto.owner.bundle import Description, Exported, export_bundle

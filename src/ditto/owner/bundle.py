@@ -35,6 +35,7 @@ TOKENIZER_FILES = (
     "vocab.txt",
     "vocab.json",
     "merges.txt",
+    "chat_template.jinja",
     NETWORK_SETTINGS,
 )
 CHUNK = 1 << 23

@@ -1,6 +1,7 @@
 """A compute party: keeps plans and shares, runs the one on the other.
 
-In topological order: inputs, comparison, store, service, bundle, local.
+In topological order: inputs, comparison, store, running, service, mapped,
+bundle, local; and ``server``, which three organisations run.
 """
 
 from ditto.party.local import LocalDeployment, load_local_bundle, serve, store_of

@@ -5,6 +5,7 @@ from pathlib import Path
 from ditto.errors import DittoError, PlanError
 from ditto.files import Json, read_limited
 from ditto.fixedpoint import Array, FxpType
+from ditto.party.mapped import map_tensors
 from ditto.party.store import HeldPlan, PartyStore, WeightKey
 from ditto.plan import Plan
 from ditto.protocols.kernels import resident
@@ -54,16 +55,10 @@ def _read_plan(folder: Folder, digest: str) -> Plan:
 def _read_weights(
     folder: Folder, model: str, entries: list[Json]
 ) -> dict[WeightKey, Shared]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     tensors: dict[str, Array] = {}
     for name in folder.files:
         if name.endswith(".safetensors"):
-            try:
-                tensors |= load_file(folder.file(name))
-            except SafetensorError as error:
-                raise PlanError(f"{folder.path / name}: {error}.") from None
+            tensors |= map_tensors(folder.file(name))
     weights: dict[WeightKey, Shared] = {}
     for k, entry in enumerate(entries):
         kind = FxpType(int(entry["bits"]), int(entry["frac"]))

@@ -11,7 +11,8 @@ from pathlib import Path
 from ditto.launch import Launched
 from ditto.party.bundle import load_bundle
 from ditto.party.inputs import receive_inputs
-from ditto.party.service import PartyService, to_client
+from ditto.party.running import to_client
+from ditto.party.service import PartyService
 from ditto.party.store import PartyStore
 from ditto.plan import RANGE_WORD, Plan
 from ditto.protocols import reveal_range_word

@@ -9,7 +9,8 @@ for the owner to say, who knows what they compute: that a state happens to have 
 shapes and types that a plan takes says nothing. Who may approve is settled by
 ``register_model``: the one who registered the model first.
 
-A state that nobody has used for an hour is dropped: its client is gone.
+A state belongs to the client that began it; nobody else can continue or drop it. One
+that nobody has used for an hour is dropped: its client is gone.
 """
 
 import threading
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ditto.errors import RequestError
+from ditto.errors import BusyError, RequestError, StateLostError
 from ditto.fixedpoint import FxpType
 from ditto.party.comparison import ShareDigests, share_digests
 from ditto.plan import Plan
@@ -70,6 +71,8 @@ class Conversation:
     state: KeptState | None = None
     previous: KeptState | None = None
     in_use: bool = False
+    client: str = ""
+    """Who began it."""
 
 
 class PartyStore:
@@ -79,9 +82,11 @@ class PartyStore:
         self,
         *,
         keep_states_for: float = KEEP_STATES_FOR,
+        states_per_client: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keep_states_for, self._clock = keep_states_for, clock
+        self._states_per_client = states_per_client
         self._lock = threading.Lock()
         self._models: dict[str, ModelRecord] = {}
         self._plans: dict[str, HeldPlan] = {}
@@ -158,6 +163,21 @@ class PartyStore:
         with self._lock:
             return tuple(self._plans)
 
+    def drop_model(self, model: str) -> None:
+        """Forget a model: its plans that no other uses, its weights and its states."""
+        with self._lock:
+            record = self._models.pop(model, None)
+            if record is None:
+                return
+            used = {plan for other in self._models.values() for plan in other.plans}
+            for digest in record.plans - used:
+                self._plans.pop(digest, None)
+            for key in [key for key in self._weights if key[0] == model]:
+                del self._weights[key]
+            for name, found in list(self._conversations.items()):
+                if found.model == model and not found.in_use:
+                    del self._conversations[name]
+
     # Weights
 
     def put_weights(self, weights: Mapping[WeightKey, Shared]) -> None:
@@ -181,7 +201,9 @@ class PartyStore:
 
     # States
 
-    def check_out(self, turn: Turn, model: str, plan: str, *, begins: bool) -> State:
+    def check_out(
+        self, turn: Turn, model: str, plan: str, *, begins: bool, client: str = ""
+    ) -> State:
         """Take the state of a turn for a run; nobody else gets it meanwhile.
 
         The state stays as it is until ``commit``; ``give_back`` leaves it so.
@@ -195,11 +217,10 @@ class PartyStore:
                     "or name another."
                 )
             if begins:
-                found = Conversation(model, 0, self._clock())
-            if found is None:
-                raise RequestError(
-                    "This party does not hold the state that the plan continues."
-                )
+                self._check_quota(client)
+                found = Conversation(model, 0, self._clock(), client=client)
+            if found is None or found.client != client:
+                raise StateLostError  # another's is as good as none
             if found.model != model:
                 raise RequestError("The state is of a conversation with another model.")
             if found.in_use:
@@ -216,6 +237,16 @@ class PartyStore:
                 self._check_continues(model, plan, state.plan)
             self._conversations[turn.conversation] = replace(found, in_use=True)
             return () if state is None else state.shares
+
+    def _check_quota(self, client: str) -> None:
+        most = self._states_per_client
+        kept = sum(each.client == client for each in self._conversations.values())
+        if most is not None and kept >= most:
+            raise BusyError(
+                f"This party keeps {kept} states for {client or 'this client'}, and "
+                f"{most} is the most it keeps for one. End a conversation first.",
+                retry_after=5.0,
+            )
 
     def _check_continues(self, model: str, plan: str, earlier: str) -> None:
         record = self._models.get(model)
@@ -242,6 +273,7 @@ class PartyStore:
                 self._clock(),
                 KeptState(plan, state),
                 previous=start if turn.number else None,
+                client=found.client,
             )
 
     def give_back(self, turn: Turn) -> None:
@@ -255,10 +287,15 @@ class PartyStore:
             else:
                 del self._conversations[turn.conversation]
 
-    def drop_state(self, conversation: str) -> None:
-        """Free the state of a conversation, if there is one and no run uses it."""
+    def drop_state(self, conversation: str, client: str = "") -> None:
+        """Free the state of a conversation, if there is one and no run uses it.
+
+        Another client's stays, and whoever asks does not learn that there is one.
+        """
         with self._lock:
             found = self._conversations.get(conversation)
+            if found is not None and found.client != client:
+                return
             if found is not None and found.in_use:
                 raise RequestError("A run uses the state of this conversation.")
             self._conversations.pop(conversation, None)

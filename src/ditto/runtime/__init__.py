@@ -1,7 +1,7 @@
 """A party runs a plan: executor, sessions, links, liveness, identity; SPU in ``spu``.
 
 In topological order: config, certificates, connection, links; spu; session, executor,
-frames, trio, threads, processes, worker.
+trio, threads, processes, worker.
 """
 
 from ditto.runtime.config import LinkConfig, PartyAddress, TlsFiles

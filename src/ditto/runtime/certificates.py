@@ -1,34 +1,26 @@
-"""A throwaway authority and its certificates, for runs on one machine.
+"""Throwaway authorities and their certificates, for runs on one machine.
 
 Keys are on the disk only while the parties connect. The process that wrote them holds
 a lock on their folder until it has removed it. The system lets a lock go when a process
 ends, however it ends: whoever makes the next folder removes those that nobody locks.
 """
 
-import datetime
 import fcntl
-import ipaddress
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
-from cryptography.x509.oid import NameOID
-
+from ditto.files import write_private
 from ditto.runtime.config import TlsFiles
+from ditto.trust import Identity, Role, issue, make_authority
 
 _PREFIX = "ditto-trio-"
+_LOCAL = ("localhost", "127.0.0.1")
 _NEW = 5.0
 """Seconds for which a folder may be new and not locked yet."""
 
@@ -71,69 +63,37 @@ def remove_keys(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_local_certificates(
-    folder: Path, names: tuple[str, ...], *, days: int = 1
-) -> tuple[TlsFiles, ...]:
-    """A fresh authority and one certificate for each name, for runs on one machine.
+@dataclass(frozen=True)
+class LocalCertificate:
+    """How a party of this machine proves who it is."""
 
-    The authority's key is never written. The files are readable by their owner only.
+    tls: TlsFiles
+    identity: str
+    authority: str
+    """As PEM, for its peers."""
+
+
+def make_local_certificates(
+    folder: Path, names: Sequence[str], *, days: int = 2
+) -> tuple[LocalCertificate, ...]:
+    """For each name a trust domain with a fresh authority, and a certificate of it.
+
+    The authorities' keys are never written. The files are readable by their owner only.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    issuer = _name("ditto local authority")
-    authority = _certificate(issuer, issuer, authority_key, authority_key, days, True)
-    authority_path = folder / "authority.pem"
-    _write(authority_path, authority.public_bytes(Encoding.PEM))
-    files = []
-    for name in names:
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(_name(name), issuer, key, authority_key, days, False)
-        paths = folder / f"{name}.pem", folder / f"{name}.key"
-        _write(paths[0], certificate.public_bytes(Encoding.PEM))
-        _write(
-            paths[1],
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    made = []
+    for rank, name in enumerate(names):
+        authority = make_authority(f"{name}.localhost", days)
+        identity = Identity(authority.trust_domain, Role.PARTY, str(rank))
+        issued = issue(authority, identity, _LOCAL, 1)
+        certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+        write_private(certificate, issued.certificate_pem(), replace=True)
+        write_private(key, issued.key_pem(), replace=True)
+        made.append(
+            LocalCertificate(
+                TlsFiles(certificate=certificate, key=key),
+                str(identity),
+                authority.certificate_pem().decode(),
+            )
         )
-        files.append(
-            TlsFiles(certificate=paths[0], key=paths[1], authority=authority_path)
-        )
-    return tuple(files)
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    days: int,
-    is_authority: bool,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    local = x509.SubjectAlternativeName(
-        [
-            x509.DNSName("localhost"),
-            x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")),
-        ]
-    )
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.BasicConstraints(is_authority, None), critical=True)
-        .add_extension(local, critical=False)
-        .sign(signer, SHA256())
-    )
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(content)
+    return tuple(made)

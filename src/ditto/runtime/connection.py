@@ -5,9 +5,13 @@ and only the party that opened one sends on it. So one thread writes to a connec
 another, elsewhere, reads it; nothing is shared between them.
 
 Security
-    Both ends show certificates of the configured authority, and each checks that the
-    other's bears the name of the peer it is to be. Somebody else with a certificate
-    of the same authority is refused; who stands between learns sizes and times.
+    Both ends show certificates. Each checks that the other's names the peer it is to
+    be, and that the authority of that peer's own trust domain has signed it. Who calls
+    trusts that authority alone. Who is called cannot know by whom, so TLS there lets in
+    what either peer's authority signed; the certificate is then checked against the
+    authority of the domain that it names. So an organisation can speak neither for
+    another nor with what it issued for other purposes; who stands between learns sizes
+    and times.
 """
 
 import contextlib
@@ -17,14 +21,21 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 
-from ditto.errors import DittoError, PeerIdentityError, PeerLostError, SetupError
+from ditto.errors import (
+    CertificateError,
+    DittoError,
+    PeerIdentityError,
+    PeerLostError,
+    SetupError,
+)
 from ditto.protocols.channel import Buffer, peers_of
 from ditto.runtime.config import LinkConfig, PartyAddress
 from ditto.sharing import Rank
+from ditto.trust import Identity, TrustedDomains, Usage
 
 MAIL, HEARTBEATS = b"m", b"b"
 """What a connection is for."""
@@ -39,12 +50,6 @@ _CALLERS = 16
 _GRACE = 1.0
 """Seconds that a party stays after it met a stranger, so that others meet it too and
 do not blame this one for its absence."""
-_Subject = tuple[tuple[tuple[str, str], ...], ...]
-"""The names in a certificate, as ``ssl`` gives them."""
-
-
-class _WrongNameError(Exception):
-    """A certificate of the right authority that bears another name."""
 
 
 class Connection:
@@ -159,19 +164,28 @@ class _Listener:
 
     def __init__(self, config: LinkConfig) -> None:
         self._config = config
-        self._context = _context(config, ssl.PROTOCOL_TLS_SERVER)
+        peers = {peer: config.parties[peer] for peer in peers_of(config.rank)}
+        self._domains = TrustedDomains(
+            {
+                domain: authority
+                for peer in peers.values()
+                for domain, authority in peer.domains.authorities.items()
+            }
+        )
+        self._context = _context(config, ssl.PROTOCOL_TLS_SERVER, self._domains)
         self._context.num_tickets = 0  # nobody would read them
-        self._ranks = {config.names[peer]: peer for peer in peers_of(config.rank)}
+        self._ranks = {each.parsed_identity: peer for peer, each in peers.items()}
         self._inside: _Ends = {}
         self._closed = False
         self._changed = threading.Condition()
         self._room = threading.BoundedSemaphore(_CALLERS)
         mine = config.parties[config.rank]
+        host = config.listen or mine.host
         try:
-            self._socket = socket.create_server(_place(mine))
+            self._socket = socket.create_server(_place(host))
         except (OSError, OverflowError, UnicodeError) as error:
             raise SetupError(
-                f"{mine.name} could not listen at {mine.host}: another program may "
+                f"{mine.name} could not listen at {host}: another program may "
                 f"hold the port, or the address is not this machine's ({error})."
             ) from None
         threading.Thread(target=self._open, name="ditto-listener", daemon=True).start()
@@ -217,14 +231,14 @@ class _Listener:
                 caller.settimeout(_HANDSHAKE)
                 stream = self._context.wrap_socket(caller, server_side=True)
                 unless_welcome.enter_context(stream)
-                peer = self._ranks[_name(stream)]
+                peer = self._ranks[_identity(stream, self._domains, Usage.CLIENT)]
                 purpose = stream.recv(1)
                 if purpose not in _PURPOSES:
                     raise ValueError("No party asks for that.")
                 connection = Connection(stream)
                 connection.send(_WELCOME)
                 unless_welcome.pop_all()
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, CertificateError):
             return  # a stranger, or a peer that will try again
         finally:
             self._room.release()
@@ -242,7 +256,10 @@ def _call_all(
     config: LinkConfig, deadline: float, unless_up: contextlib.ExitStack
 ) -> _Ends:
     """Connections to both peers, as soon as they listen and let us in."""
-    context = _context(config, ssl.PROTOCOL_TLS_CLIENT)
+    contexts = {
+        peer: _context(config, ssl.PROTOCOL_TLS_CLIENT, config.parties[peer].domains)
+        for peer in peers_of(config.rank)
+    }
     connections: _Ends = {}
     due = [(peer, use) for peer in peers_of(config.rank) for use in _PURPOSES]
     seen: set[Rank] = set()
@@ -253,11 +270,11 @@ def _call_all(
                 raise _not_up(config, peer) if peer in seen else _absent(config, peer)
             try:
                 plain = socket.create_connection(
-                    _place(address), timeout=min(left, _HANDSHAKE)
+                    _place(address.host), timeout=min(left, _HANDSHAKE)
                 )
                 seen.add(peer)
-                connection = _introduce(plain, context, address.name, purpose)
-            except (ssl.SSLCertVerificationError, _WrongNameError) as error:
+                connection = _introduce(plain, contexts[peer], address, purpose)
+            except (ssl.SSLCertVerificationError, CertificateError) as error:
                 time.sleep(min(left, _GRACE))
                 raise _stranger(address, error) from None
             except (OSError, OverflowError, UnicodeError):
@@ -270,15 +287,16 @@ def _call_all(
 
 
 def _introduce(
-    plain: socket.socket, context: ssl.SSLContext, name: str, purpose: bytes
+    plain: socket.socket, context: ssl.SSLContext, peer: PartyAddress, purpose: bytes
 ) -> Connection:
-    """The connection, if who answers bears the name and lets us in."""
+    """The connection, if who answers is that peer and lets us in."""
     with contextlib.ExitStack() as unless_welcome:
         unless_welcome.enter_context(plain)
-        stream = context.wrap_socket(plain)
+        # the name helps those who pass TLS on unopened; it is not what is checked
+        name = peer.parsed_identity.server_name
+        stream = context.wrap_socket(plain, server_hostname=name)
         unless_welcome.enter_context(stream)
-        if _name(stream) != name:
-            raise _WrongNameError
+        _identity(stream, peer.domains, Usage.SERVER, peer.parsed_identity)
         connection = Connection(stream)
         connection.send(purpose)
         if connection.read(len(_WELCOME)) != _WELCOME:
@@ -287,42 +305,52 @@ def _introduce(
         return connection
 
 
-def _context(config: LinkConfig, side: int) -> ssl.SSLContext:
+def _context(config: LinkConfig, side: int, domains: TrustedDomains) -> ssl.SSLContext:
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # certificates name parties, not hosts
     context.verify_mode = ssl.CERT_REQUIRED
     try:
-        context.load_verify_locations(config.tls.authority)
+        context.load_verify_locations(cadata=domains.bundle().decode())
         # A password, though none is needed: OpenSSL would ask the terminal for one.
         context.load_cert_chain(config.tls.certificate, config.tls.key, password="")
     except (OSError, ValueError) as error:
         raise SetupError(
             f"The TLS files of {config.names[config.rank]} cannot be used ({error}). "
-            f"Give PEM files: its certificate, the key of that certificate without a "
-            f"password, and the authority's certificate."
+            f"Give PEM files: its certificate, and the key of that certificate without "
+            f"a password."
         ) from None
     return context
 
 
-def _name(stream: ssl.SSLSocket) -> str:
-    """Whom the peer's certificate names; it was checked against the authority."""
-    subject = (stream.getpeercert() or {}).get("subject", ())
-    entries = [entry for part in cast(_Subject, subject) for entry in part]
-    names = [value for kind, value in entries if kind == "commonName"]
-    return str(names[0]) if len(names) == 1 else ""
+def _identity(
+    stream: ssl.SSLSocket,
+    domains: TrustedDomains,
+    usage: Usage,
+    expected: Identity | None = None,
+) -> Identity:
+    """Who is at the other end; raises CertificateError if that is not proven."""
+    shown = stream.getpeercert(binary_form=True) or b""
+    return domains.verify(shown, usage=usage, expected=expected)
 
 
-def _place(party: PartyAddress) -> tuple[str, int]:
-    host, _, port = party.host.rpartition(":")
+def _place(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
     return host, int(port)
 
 
 def _stranger(address: PartyAddress, error: Exception) -> DittoError:
     name = address.name
-    why = getattr(error, "verify_message", "its certificate bears another name")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = (
+            f"its certificate is not one that the authority of "
+            f"{address.parsed_identity.trust_domain} vouches for "
+            f"({error.verify_message})."
+        )
+    else:
+        why = str(error)
     return PeerIdentityError(
-        f"The process at {address.host} did not prove that it is {name}: {why}. Check "
+        f"The process at {address.host} did not prove that it is {name}: {why} Check "
         f"the addresses in the configuration and the certificates.",
         peer=name,
     )
@@ -341,7 +369,7 @@ def _absent(config: LinkConfig, peer: Rank) -> DittoError:
 def _not_up(config: LinkConfig, peer: Rank) -> DittoError:
     return SetupError(
         f"{config.names[peer]} was there, but no connection with it came up "
-        f"within {config.connect_timeout:g} s. Check that all three parties trust the "
-        f"same authority, list the same names as the certificates do, and can all "
+        f"within {config.connect_timeout:g} s. Check that all three parties list the "
+        f"same authorities, and the same names as the certificates do, and can all "
         f"reach each other."
     )

@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 import ditto.errors
 from ditto.errors import DittoError, PeerError, SetupError
 from ditto.fixedpoint import Array
+from ditto.frames import Arrays, Json, read_frame, write_frame
 from ditto.launch import (
     NO_PREFIXES,
     Launched,
@@ -23,7 +24,6 @@ from ditto.launch import (
 )
 from ditto.runtime.certificates import key_folder, make_local_certificates
 from ditto.runtime.config import LinkConfig, PartyAddress
-from ditto.runtime.frames import Arrays, Json, read_frame, write_frame
 from ditto.runtime.trio import NAMES, Outcome, PartyFunction, Stub, Trio, raise_first
 from ditto.sharing import RANKS, Rank
 
@@ -73,21 +73,24 @@ class ProcessTrio(Trio):
 
     def _connect(self) -> None:
         """New certificates each time: the keys are gone from the disk once in use."""
-        p0, p1, p2 = (
-            PartyAddress(name=name, host=host)
-            for name, host in zip(NAMES, self._hosts or free_hosts(), strict=True)
-        )
+        hosts = self._hosts or free_hosts()
         session = uuid.uuid4().hex
         path = [entry for entry in sys.path if entry]
         with key_folder() as folder:
-            files = make_local_certificates(folder, NAMES)
+            certificates = make_local_certificates(folder, NAMES)
+            p0, p1, p2 = (
+                PartyAddress(
+                    name=name, host=host, identity=c.identity, authority=c.authority
+                )
+                for name, host, c in zip(NAMES, hosts, certificates, strict=True)
+            )
             self.configs = [
                 LinkConfig(
                     rank=rank,
                     parties=(p0, p1, p2),
                     session=session,
                     timeout=self._timeout,
-                    tls=files[rank],
+                    tls=certificates[rank].tls,
                 )
                 for rank in RANKS
             ]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ditto.fixedpoint import Array
+from ditto.frames import Json
 from ditto.protocols import memory_channels
-from ditto.runtime.frames import Json
 from ditto.runtime.session import Session, open_memory_session
 from ditto.runtime.spu.link import MemoryMailbox, Wires
 from ditto.runtime.trio import (

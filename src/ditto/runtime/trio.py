@@ -23,7 +23,7 @@ from typing import Self, TypeVar, cast
 
 from ditto.errors import PeerError
 from ditto.fixedpoint import Array, FxpType, Words
-from ditto.runtime.frames import Arrays, Json
+from ditto.frames import Arrays, Json
 from ditto.runtime.session import Session
 from ditto.sharing import Shared
 

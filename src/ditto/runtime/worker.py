@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from ditto.errors import DittoError, RequestError, ScriptSetupError
+from ditto.frames import Arrays, Json, read_frame, write_frame
 from ditto.runtime.certificates import remove_keys
 from ditto.runtime.config import LinkConfig
-from ditto.runtime.frames import Arrays, Json, read_frame, write_frame
 from ditto.runtime.session import Session, open_session
 from ditto.runtime.trio import PartyFunction
 

@@ -1,6 +1,7 @@
 """What a party can be asked and what it answers, and how that crosses to it.
 
-In topological order: messages, deployment, manifest.
+In topological order: versions, agreement, agreement_toml, messages, deployment,
+manifest; chunks, status, methods, catalogue.
 """
 
 from ditto.files import Json

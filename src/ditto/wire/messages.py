@@ -152,6 +152,8 @@ class RunPlan(Request[RunReply]):
     turn: Turn | None = None
     """From where a plan continues or begins a conversation, if it keeps state."""
     arrays: Arrays = field(default_factory=dict, repr=False)
+    request_id: str = ""
+    """The same at all three parties and never used again; masks are bound to it."""
 
 
 @dataclass(frozen=True)

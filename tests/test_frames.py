@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ditto.errors import MessageError
-from ditto.runtime.frames import MAX_HEADER, read_frame, write_frame
+from ditto.frames import MAX_HEADER, read_frame, write_frame
 
 
 @given(

@@ -1,4 +1,4 @@
-"""JSON and arrays on a pipe between a process and the parties it started.
+"""JSON and arrays as bytes: on a pipe to a local party, and in calls over a network.
 
 A frame is a length, a JSON header that lists the arrays that follow, and their bytes.
 Sizes are checked against limits before anything is read into memory; array types come
@@ -23,6 +23,7 @@ Arrays = dict[str, Array]
 
 MAX_HEADER = 16 << 20
 MAX_ARRAYS = 8 << 30
+_DIMENSIONS = 16
 _LENGTH = struct.Struct("<Q")
 _DTYPES = frozenset(
     {"bool", "int32", "int64", "float32", "float64"}
@@ -48,33 +49,55 @@ def write_frame(stream: BinaryIO, body: Json, arrays: Mapping[str, Array]) -> No
 
 
 def read_frame(
-    stream: BinaryIO, most_bytes: int = MAX_ARRAYS
+    stream: BinaryIO, most_bytes: int = MAX_ARRAYS, most_header: int = MAX_HEADER
 ) -> tuple[Json, Arrays] | None:
     """The next frame, or None at the end of the stream.
 
-    Its arrays have ``most_bytes`` together.
+    Its arrays have ``most_bytes`` together. Raises MessageError for anything else.
     """
     prefix = stream.read(_LENGTH.size)
     if len(prefix) < _LENGTH.size:
         return None
     (size,) = _LENGTH.unpack(prefix)
-    if size > MAX_HEADER:
-        raise MessageError(f"A frame header of {size} bytes exceeds {MAX_HEADER}.")
-    header = json.loads(_exactly(stream, size))
+    if size > most_header:
+        raise MessageError(f"A frame header of {size} bytes exceeds {most_header}.")
+    body, listing = _parse_header(_exactly(stream, size))
     arrays: Arrays = {}
     room = most_bytes
-    for item in header["arrays"]:
-        if item["dtype"] not in _DTYPES:
-            raise MessageError(f"Arrays of {item['dtype']!r} are not allowed.")
-        dtype, shape = np.dtype(item["dtype"]), tuple(item["shape"])
-        if any(not isinstance(n, int) or n < 0 for n in shape):
-            raise MessageError(f"{shape} is not a shape.")
+    for name, dtype, shape in listing:
         room -= prod(shape) * dtype.itemsize
         if room < 0:
             raise MessageError(f"The arrays of a frame exceed {most_bytes} bytes.")
         data = _exactly(stream, prod(shape) * dtype.itemsize)
-        arrays[item["name"]] = np.frombuffer(data, dtype).reshape(shape)
-    return header["body"], arrays
+        arrays[name] = np.frombuffer(data, dtype).reshape(shape)
+    return body, arrays
+
+
+_Listed = tuple[str, np.dtype[np.generic], tuple[int, ...]]
+
+
+def _parse_header(text: bytes) -> tuple[Json, list[_Listed]]:
+    """The body of a frame, and the name, type and shape of each array after it."""
+    try:
+        match json.loads(text):
+            case {"body": dict() as body, "arrays": list() as listed}:
+                return body, [_listed(item) for item in listed]
+    except (ValueError, RecursionError):
+        pass
+    raise MessageError("The header of a frame is not a body and a list of arrays.")
+
+
+def _listed(item: object) -> _Listed:
+    match item:
+        case {"name": str() as name, "dtype": str() as dtype, "shape": list() as shape}:
+            pass
+        case _:
+            raise MessageError("An array of a frame has a name, a dtype and a shape.")
+    if dtype not in _DTYPES:
+        raise MessageError(f"Arrays of {dtype!r:.40} are not allowed.")
+    if len(shape) > _DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
+        raise MessageError(f"{shape!r:.80} is not a shape.")
+    return name, np.dtype(dtype), tuple(shape)
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:

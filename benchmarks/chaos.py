@@ -1,0 +1,102 @@
+"""Parties that are killed, stopped and cut off under load: is every answer right, does
+nothing hang, and how soon is the trio back?"""
+
+import random
+import signal
+import time
+from typing import Annotated
+
+import typer
+
+from benchmarks import show
+from benchmarks.deployment import LocalParties, open_parties, publish_models
+from benchmarks.load import Load
+
+KINDS = ("kill", "stop", "cut")
+
+
+def main(
+    faults: Annotated[int, typer.Option(help="How many.", min=1)] = 30,
+    clients: Annotated[int, typer.Option(help="Who ask meanwhile.", min=1)] = 4,
+    stopped: Annotated[
+        float, typer.Option(help="Seconds that a party stands still or is cut off.")
+    ] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that a question may take.")
+    ] = 90.0,
+    kinds: Annotated[
+        str, typer.Option(help="Which, separated by commas: kill, stop, cut.")
+    ] = ",".join(KINDS),
+    seed: Annotated[int, typer.Option(help="Of moments and parties.")] = 0,
+    json_file: show.JsonFile = None,
+) -> None:
+    """Break three parties of `ditto party serve` on this machine, one at a time.
+
+    kill: SIGKILL, and a new process a second later. stop: SIGSTOP, later SIGCONT. cut:
+    the links of the party pass nothing on for a while, as if a cable were drawn. The
+    recovery is counted from the start of the new process, SIGCONT or the mended link to
+    the next answer that a client gets.
+    """
+    rng = random.Random(seed)  # noqa: S311  (moments, no secrets)
+    chosen = show.names(kinds)
+    recoveries: dict[str, list[float]] = {kind: [] for kind in chosen}
+    with open_parties() as parties:
+        questions = publish_models(parties, lengths=[16], tokens=0)
+        load = Load(parties, questions, clients, timeout)
+        load.start()
+        for number in range(faults):
+            time.sleep(rng.uniform(1.0, 4.0))
+            kind, rank = chosen[number % len(chosen)], rng.randrange(3)
+            back = _break(parties, kind, rank, stopped)
+            recovery = _recovery(load, back, timeout)
+            recoveries[kind].append(recovery)
+            typer.echo(f"{number + 1}: {kind} P{rank}, {recovery:.1f} s", err=True)
+        load.stop()
+        load.wait()
+    outcome = load.outcome
+    result = {
+        "faults": faults,
+        "completed": outcome.completed,
+        "failed": outcome.failed,
+        "wrong": outcome.wrong,
+        "hangs": outcome.hangs,
+        "worst_recovery_seconds": round(max(map(max, recoveries.values())), 2),
+        "worst_by_kind": {k: round(max(v), 2) for k, v in recoveries.items() if v},
+        "longest_answer_seconds": round(max(outcome.seconds, default=0.0), 2),
+        "errors": dict(outcome.errors),
+        "command": show.command_line("benchmarks.chaos"),
+    }
+    rows = [[name, str(value)] for name, value in result.items()]
+    show.show("Chaos", ["what"], ["measured"], rows, None)
+    show.write(json_file, result)
+
+
+def _break(parties: LocalParties, kind: str, rank: int, stopped: float) -> float:
+    """Break a party and mend it; when it was mended, by the monotonic clock."""
+    if kind == "kill":
+        parties.send(rank, signal.SIGKILL)
+        time.sleep(1.0)
+        parties.start(rank)
+    elif kind == "stop":
+        parties.send(rank, signal.SIGSTOP)
+        time.sleep(stopped)
+        parties.send(rank, signal.SIGCONT)
+    else:
+        parties.relays[rank].cut()
+        time.sleep(stopped)
+        parties.relays[rank].mend()
+    return time.monotonic()
+
+
+def _recovery(load: Load, back: float, timeout: float) -> float:
+    """Seconds from a moment to the first answer that came after it."""
+    before = load.outcome.completed
+    while load.outcome.completed == before:
+        if time.monotonic() > back + timeout:
+            break
+        time.sleep(0.02)
+    return time.monotonic() - back
+
+
+if __name__ == "__main__":
+    show.run(main)

@@ -1,0 +1,66 @@
+"""Models with random weights and tokenizers of few words, where they do not matter."""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from ditto.models import Checkpoint, Model, random_model, write_checkpoint
+
+TEXTS = [
+    "the old cat sat on the mat .",
+    "a dog ran under the red tree , but not very",
+    "the river and the house ?",
+    "small dogs sat .",
+    "the very large blue house under the old tree and the new river .",
+    "red tree",
+    "a new cat and a very old dog ran under the house , but the river sat .",
+]
+_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def bert_folder(path: Path) -> Path:
+    """BERT for sequence classification with two labels."""
+    words = sorted({word for text in TEXTS for word in text.split()})
+    vocabulary = [*_SPECIAL, *words, "##s"]
+    model = random_model(
+        "bert-tiny",
+        hidden_size=32,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        vocab_size=len(vocabulary),
+        id2label={"0": "bad", "1": "good"},
+        seed=1,
+    )
+    _write(path, model)
+    (path / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    return path
+
+
+def gpt2_folder(path: Path) -> Path:
+    """GPT-2 as a language model over bytes."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(TEXTS, trainer)
+    model = random_model(
+        "gpt2-tiny",
+        hidden_size=32,
+        num_hidden_layers=1,
+        vocab_size=backend.get_vocab_size(),
+        seed=2,
+    )
+    table = model.params["embeddings"]["position"][:64]
+    model.params["embeddings"]["position"] = table
+    _write(path, model.with_config(max_position_embeddings=64))
+    backend.save(str(path / "tokenizer.json"))
+    return path
+
+
+def _write(path: Path, model: Model) -> None:
+    write_checkpoint(Checkpoint(model.published, model.tensors()), path)

@@ -1,0 +1,250 @@
+"""The parties of a deployment, asked over a network within a deadline.
+
+A run is asked of all three parties of a trio at once. What is lost to a party that is
+gone, or refused by one that is busy, is asked again while there is time: with a new
+request id, so with new masks, and of another trio if there is one. What a party refuses
+for good is not asked again.
+"""
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any
+
+from ditto.client.connection import PartyConnection, seconds_left
+from ditto.errors import (
+    BusyError,
+    DittoError,
+    MessageError,
+    PeerError,
+    PeerIdentityError,
+)
+from ditto.trust import Credentials
+from ditto.wire import Deployment, DropState, OnProgress, Request, RunPlan, Turn
+from ditto.wire.agreement import Agreement
+from ditto.wire.catalogue import ServiceStatus
+from ditto.wire.messages import ReplyT, decode_reply, encode
+from ditto.wire.methods import CALL
+
+Parties = tuple[PartyConnection, PartyConnection, PartyConnection]
+_GRACE = 1.0
+"""Seconds in which the other parties may say why a run failed, after one has."""
+_BACKOFF = (0.2, 0.4, 0.8, 1.5, 2.0)
+_DROP_SECONDS = 5.0
+
+
+class Trios:
+    """The connections to all trios of a deployment, made when they are first used."""
+
+    def __init__(self, agreement: Agreement, credentials: Credentials) -> None:
+        self.agreement = agreement
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        self._connected: dict[int, Parties] = {}
+        self._closed = False
+
+    def parties(self, trio: int) -> Parties:
+        """The three parties of a trio."""
+        with self._lock:
+            if self._closed:
+                raise PeerError("This client was closed.", peer="client")
+            if trio not in self._connected:
+                p0, p1, p2 = (
+                    PartyConnection(self.agreement, self._credentials, rank, trio)
+                    for rank in range(3)
+                )
+                self._connected[trio] = (p0, p1, p2)
+            return self._connected[trio]
+
+    def choose(self, avoiding: int | None = None) -> int:
+        """A trio: of two drawn at random, the one where fewer requests wait."""
+        every = [trio for trio in range(self.agreement.trios) if trio != avoiding]
+        drawn = random.sample(every, min(2, len(every)))
+        if len(drawn) < 2:
+            return drawn[0] if drawn else 0
+        return min(drawn, key=self._load)
+
+    def _load(self, trio: int) -> float:
+        try:
+            status = self.parties(trio)[0].status(timeout=2.0)
+        except DittoError:
+            return float("inf")
+        busy = status.running + status.waiting
+        return float(busy) if status.state == "ready" else float("inf")
+
+    def statuses(self, trio: int, timeout: float) -> list[ServiceStatus]:
+        """How the three parties of a trio are."""
+        return together(
+            [lambda p=party: p.status(timeout) for party in self.parties(trio)]  # type: ignore[misc]
+        )
+
+    def close(self) -> None:
+        """Let all connections go."""
+        with self._lock:
+            self._closed = True
+            connected = list(self._connected.values())
+            self._connected.clear()
+        for parties in connected:
+            for party in parties:
+                party.close()
+
+
+class RemoteDeployment(Deployment):
+    """Three parties, for one question or one text, until a deadline."""
+
+    def __init__(self, trios: Trios, deadline: float, trio: int | None = None) -> None:
+        self._trios, self._deadline = trios, deadline
+        self._trio = trios.choose() if trio is None else trio
+        self._renamed: dict[str, str] = {}
+
+    @property
+    def generation(self) -> int:
+        """See Deployment: what parties keep is on their disks."""
+        return 0
+
+    def call(
+        self,
+        requests: Sequence[Request[ReplyT]],
+        on_progress: OnProgress | None = None,
+    ) -> list[ReplyT]:
+        """See Deployment."""
+        if all(isinstance(request, DropState) for request in requests):
+            return self._drop(requests)
+        attempt = 0
+        while True:
+            try:
+                return self._call_once(self._fresh(requests), on_progress)
+            except (PeerError, BusyError) as error:
+                pause = _pause(error, attempt)
+                in_time = time.monotonic() + pause < self._deadline
+                if isinstance(error, PeerIdentityError) or not in_time:
+                    raise
+                attempt += 1
+                self._rename(requests)
+                if _is_stateless(requests):
+                    self._trio = self._trios.choose(avoiding=self._trio)
+                time.sleep(pause)
+
+    def _drop(self, requests: Sequence[Request[ReplyT]]) -> list[ReplyT]:
+        """States that cannot be dropped now expire; that is no error of the answer."""
+        self._deadline = max(self._deadline, time.monotonic() + _DROP_SECONDS)
+        try:
+            return self._call_once(self._fresh(requests), None)
+        except DittoError:
+            return []
+
+    def _fresh(self, requests: Sequence[Request[ReplyT]]) -> list[Request[ReplyT]]:
+        """The same requests with one new request id, in the conversation's new name."""
+        request_id = uuid.uuid4().hex
+        return [self._with_id(request, request_id) for request in requests]
+
+    def _with_id(self, request: Any, request_id: str) -> Any:
+        if isinstance(request, DropState):
+            name = self._renamed.get(request.conversation, request.conversation)
+            return DropState(name)
+        if isinstance(request, RunPlan):
+            turn = request.turn
+            if turn is not None:
+                name = self._renamed.get(turn.conversation, turn.conversation)
+                turn = Turn(name, turn.number)
+            return replace(request, turn=turn, request_id=request_id)
+        return request
+
+    def _rename(self, requests: Sequence[Request[ReplyT]]) -> None:
+        """A conversation whose first run failed begins again under another name: some
+        party may have kept its state."""
+        for request in requests:
+            if isinstance(request, RunPlan) and request.turn is not None:
+                if request.turn.number == 0:
+                    self._renamed[request.turn.conversation] = uuid.uuid4().hex
+                return
+
+    def _call_once(
+        self, requests: Sequence[Request[ReplyT]], on_progress: OnProgress | None
+    ) -> list[ReplyT]:
+        parties = self._trios.parties(self._trio)
+        cancels: list[Callable[[], Any]] = []
+
+        def ask(rank: int) -> ReplyT:
+            return _ask(
+                parties[rank],
+                requests[rank],
+                seconds_left(self._deadline),
+                cancels.append,
+                lambda progress: on_progress(rank, progress) if on_progress else None,
+            )
+
+        def cancel() -> None:
+            for each in list(cancels):
+                each()
+
+        return together(
+            [lambda r=rank: ask(r) for rank in range(3)],  # type: ignore[misc]
+            on_failure=cancel,
+        )
+
+
+def _ask(
+    party: PartyConnection,
+    request: Request[ReplyT],
+    timeout: float,
+    on_start: Callable[[Callable[[], Any]], None],
+    on_progress: Callable[[Any], None],
+) -> ReplyT:
+    frames = party.call(CALL, [encode(request)], timeout=timeout, on_start=on_start)
+    for body, arrays in frames:
+        match body:
+            case {"progress": dict() as progress}:
+                on_progress(progress)
+            case {"reply": dict() as reply}:
+                return decode_reply(request, reply, arrays)
+            case _:
+                raise MessageError(f"{party.name} sent neither progress nor a reply.")
+    raise MessageError(f"{party.name} ended the call without a reply.")
+
+
+def together(
+    jobs: Sequence[Callable[[], Any]], on_failure: Callable[[], None] = lambda: None
+) -> list[Any]:
+    """What several jobs give, each in a thread; raises the error that explains most.
+
+    Who only reports that a peer failed is not the cause; what one party refuses the
+    others may not have got.
+    """
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        futures: list[Future[Any]] = [pool.submit(job) for job in jobs]
+        done, left = wait(futures, return_when=FIRST_EXCEPTION)
+        if any(future.exception() for future in done):
+            wait(left, timeout=_GRACE)
+            on_failure()
+        wait(futures)
+    errors = [error for future in futures if (error := future.exception())]
+    if errors:
+        raise min(errors, key=_distance)
+    return [future.result() for future in futures]
+
+
+def _distance(error: BaseException) -> int:
+    """How far an error is from the cause."""
+    if isinstance(error, PeerIdentityError):
+        return 1
+    if isinstance(error, PeerError):
+        return 4
+    return 2 if isinstance(error, BusyError) else 0
+
+
+def _pause(error: DittoError, attempt: int) -> float:
+    """Seconds until it is asked again."""
+    usual = _BACKOFF[min(attempt, len(_BACKOFF) - 1)]
+    asked = error.retry_after if isinstance(error, BusyError) else 0.0
+    return max(usual, asked) * random.uniform(0.8, 1.2)  # noqa: S311
+
+
+def _is_stateless(requests: Sequence[Request[ReplyT]]) -> bool:
+    """Whether another trio can answer: no state is continued."""
+    turns = [r.turn for r in requests if isinstance(r, RunPlan)]
+    return all(turn is None or turn.number == 0 for turn in turns)

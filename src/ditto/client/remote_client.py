@@ -1,0 +1,269 @@
+"""``ditto.Client``: ask the models of a deployment, in private.
+
+Needs numpy, tokenizers and grpcio; neither jax nor spu. Texts are tokenised and shared
+here, answers are opened here, and compared between the parties.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+from ditto.client import asking
+from ditto.client.answering import ModelCard, Party
+from ditto.client.asking import Generated
+from ditto.client.out_of_range import OnOutOfRange
+from ditto.client.questions import TooLong
+from ditto.client.reading import Prediction
+from ditto.client.releases import (
+    OpenedModel,
+    Releases,
+    common_releases,
+    find_release,
+)
+from ditto.client.remote import RemoteDeployment, Trios
+from ditto.client.sampling import Sampling
+from ditto.errors import DittoError, PeerError, PeerIdentityError
+from ditto.files import cache_folder
+from ditto.trust import load_credentials
+from ditto.wire import OnProgress
+from ditto.wire.agreement import Agreement, read_agreement
+from ditto.wire.catalogue import Release
+
+_STATUS_SECONDS = 10.0
+_FRESH_SECONDS = 5.0
+"""For which what the parties serve is remembered."""
+_PAUSE = 0.5
+Result = TypeVar("Result")
+
+
+class Client:
+    """Asks the models of a deployment. Safe to be used by several threads.
+
+    ``deployment`` is a ``deployment.toml``, ``credentials`` the folder with ``tls.crt``
+    and ``tls.key`` of a client. ``pinned`` are digests of releases by the model's name:
+    another release is refused.
+    """
+
+    def __init__(
+        self,
+        deployment: str | Path | Agreement,
+        credentials: str | Path,
+        *,
+        pinned: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        agreement = (
+            deployment
+            if isinstance(deployment, Agreement)
+            else read_agreement(Path(deployment))
+        )
+        self._agreement = agreement
+        mine = load_credentials(Path(credentials), agreement.trusted_domains)
+        self._trios = Trios(agreement, mine)
+        self._releases = Releases(cache or cache_folder())
+        self._pinned = dict(pinned or {})
+        self._on_progress = on_progress
+        self._served = _Served(0.0, {}, 0)
+
+    def models(self) -> list[ModelCard]:
+        """See Answering."""
+        deadline = time.monotonic() + _STATUS_SECONDS
+        releases = self._serving(deadline, fresh=True)
+        return [self._open(name, deadline).card for name in sorted(releases)]
+
+    def parties(self) -> tuple[Party, ...]:
+        """See Answering."""
+        return tuple(
+            Party(party.trust_domain, party.organisation, party.grpc_address(0))
+            for party in self._agreement.parties
+        )
+
+    def count_tokens(self, model: str, text: str) -> int:
+        """See Answering."""
+        bundle = self._open(model, time.monotonic() + _STATUS_SECONDS).bundle
+        return len(bundle.tokenizer.encode(text).ids)
+
+    def predict(
+        self,
+        model: str,
+        texts: Sequence[str],
+        text_pairs: Sequence[str] | None = None,
+        *,
+        too_long: TooLong = "raise",
+        on_out_of_range: OnOutOfRange = "retry",
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        timeout: float | None = None,
+    ) -> list[Prediction]:
+        """See Answering."""
+        client = self._ask(model, timeout, on_out_of_range)
+        return client.predict(
+            texts,
+            text_pairs,
+            too_long=too_long,
+            prompt=prompt,
+            prompt_name=prompt_name,
+        )
+
+    def stream(
+        self,
+        model: str,
+        prompt: str,
+        tokens: int,
+        sampling: Sampling | None = None,
+        *,
+        on_out_of_range: OnOutOfRange = "retry",
+        timeout: float | None = None,
+    ) -> Iterator[Generated]:
+        """See Answering."""
+        client = self._ask(model, timeout, on_out_of_range)
+        yield from client.stream(prompt, tokens, sampling)
+
+    def close(self) -> None:
+        """See Answering."""
+        self._trios.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(
+        self, model: str, timeout: float | None, policy: OnOutOfRange
+    ) -> asking.Client:
+        longest = float(self._agreement.limits.deadline_seconds)
+        seconds = longest if timeout is None else min(timeout, longest)
+        deadline = time.monotonic() + seconds
+        opened = self._open(model, deadline)
+        deployment = RemoteDeployment(self._trios, deadline)
+        return asking.Client(opened.bundle, deployment, self._on_progress, policy)
+
+    def _open(self, model: str, deadline: float) -> OpenedModel:
+        releases = self._serving(deadline, fresh=False)
+        if model not in releases:
+            releases = self._serving(deadline, fresh=True)
+        release = find_release(releases, model, self._pinned.get(model))
+        opened = self._releases.opened(release.digest)
+        if opened is not None:
+            return opened
+        last: DittoError | None = None
+        for party in self._trios.parties(self._served.trio):
+            try:
+                return self._releases.open(release, party)
+            except PeerError as error:
+                last = error
+        raise last or PeerError("No party could be asked.", peer="deployment")
+
+    def _serving(self, deadline: float, *, fresh: bool) -> dict[str, Release]:
+        """What is served by all three parties of a trio, as all three say."""
+        served = self._served
+        age = time.monotonic() - served.moment
+        if served.releases and not fresh and age < _FRESH_SECONDS:
+            return served.releases
+        trio = served.trio
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                statuses = self._trios.statuses(
+                    trio, min(_STATUS_SECONDS, max(left, 1))
+                )
+                releases = common_releases(statuses)
+            except PeerError as error:
+                if isinstance(error, PeerIdentityError) or left < _PAUSE:
+                    raise
+                trio = (trio + 1) % self._agreement.trios
+                time.sleep(_PAUSE)
+                continue
+            self._served = _Served(time.monotonic(), releases, trio)
+            return releases
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What the parties of a trio said that they serve, and when."""
+
+    moment: float
+    releases: dict[str, Release]
+    trio: int
+
+
+class AsyncClient:
+    """``Client`` for asyncio: the same calls, each in a thread of a small pool."""
+
+    def __init__(
+        self,
+        deployment: str | Path | Agreement,
+        credentials: str | Path,
+        *,
+        pinned: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+        threads: int = 16,
+    ) -> None:
+        self._client = Client(deployment, credentials, pinned=pinned, cache=cache)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ditto-client")
+
+    async def models(self) -> list[ModelCard]:
+        """See Client."""
+        return await self._run(self._client.models)
+
+    async def predict(
+        self,
+        model: str,
+        texts: Sequence[str],
+        text_pairs: Sequence[str] | None = None,
+        *,
+        too_long: TooLong = "raise",
+        on_out_of_range: OnOutOfRange = "retry",
+        timeout: float | None = None,
+    ) -> list[Prediction]:
+        """See Client."""
+        asked = partial(
+            self._client.predict,
+            model,
+            texts,
+            text_pairs,
+            too_long=too_long,
+            on_out_of_range=on_out_of_range,
+            timeout=timeout,
+        )
+        return await self._run(asked)
+
+    async def stream(
+        self,
+        model: str,
+        prompt: str,
+        tokens: int,
+        sampling: Sampling | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Generated]:
+        """See Client."""
+        made = self._client.stream(model, prompt, tokens, sampling, timeout=timeout)
+        try:
+            while (generated := await self._run(partial(next, made, None))) is not None:
+                yield generated
+        finally:
+            with contextlib.suppress(RuntimeError):
+                self._pool.submit(getattr(made, "close", lambda: None))
+
+    async def close(self) -> None:
+        """See Client."""
+        await self._run(self._client.close)
+        self._pool.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)

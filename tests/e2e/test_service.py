@@ -1,0 +1,210 @@
+"""Three organisations, an owner and a client, each with its own files and processes."""
+
+import json
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ditto
+from ditto.api import from_pretrained
+from ditto.cli import app
+from tests.cli.test_cli import DITTO
+from tests.cli.test_cli import ditto as command
+from tests.deployments import free_ports
+from tests.folders import TEXTS, bert_folder, gpt2_folder
+
+READY_SECONDS = 60.0
+ORGANISATIONS = ("org-a", "org-b", "org-c")
+
+
+def pki(*arguments: str) -> None:
+    """``ditto pki`` in this process: it has nothing to wait for."""
+    result = CliRunner().invoke(app, ["pki", *arguments])
+    assert result.exit_code == 0, result.output
+
+
+class Parties:
+    """Three parties from an empty folder: authorities, an agreement, processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        ports = free_ports(9)
+        self.http = ports[6:]
+        self.deployment = folder / "deployment.toml"
+        authorities = [str(folder / name) for name in ORGANISATIONS]
+        for rank, name in enumerate(ORGANISATIONS):
+            authority = authorities[rank]
+            pki("init", name, "--domain", f"{name}.example", "--out", authority)
+            pki("issue", authority, f"party/{rank}", "--host", "127.0.0.1")
+            self.config(rank).write_text(
+                f'rank = {rank}\ncredentials = "{name}/party-{rank}"\n'
+                f'store = "store{rank}"\nlisten_http = "127.0.0.1:{self.http[rank]}"\n'
+            )
+        acme = str(folder / "acme")
+        pki("init", "Acme", "--domain", "acme.example", "--out", acme)
+        pki("issue", acme, "owner/acme")
+        pki("issue", acme, "client/alice")
+        addresses = [
+            part
+            for rank in range(3)
+            for part in (
+                "--grpc", f"127.0.0.1:{ports[rank]}",
+                "--link", f"127.0.0.1:{ports[3 + rank]}",
+            )
+        ]  # fmt: skip
+        pki(
+            "agree", *authorities, *addresses, "--member-ca", acme, "--owner",
+            "spiffe://acme.example/owner/acme", "--client", "acme.example",
+            "--out", str(self.deployment),
+        )  # fmt: skip
+        self.owner = folder / "acme" / "owner-acme"
+        self.alice = folder / "acme" / "client-alice"
+
+    def config(self, rank: int) -> Path:
+        return self.folder / f"party{rank}.toml"
+
+    def start(self, rank: int) -> None:
+        log = (self.folder / f"party{rank}.log").open("ab")
+        self.processes[rank] = subprocess.Popen(
+            [*DITTO, "party", "serve", "--config", str(self.config(rank))],
+            stderr=log,
+        )
+        log.close()
+
+    def page(self, rank: int, path: str) -> tuple[int, str]:
+        address = f"http://127.0.0.1:{self.http[rank]}{path}"
+        try:
+            with urllib.request.urlopen(address, timeout=5) as page:
+                return page.status, page.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def wait_until_ready(self) -> float:
+        started = time.monotonic()
+        while any(self.page(rank, "/ready")[0] != 200 for rank in range(3)):
+            assert time.monotonic() - started < READY_SECONDS, self.logs()
+            time.sleep(0.1)
+        return time.monotonic() - started
+
+    def logs(self) -> str:
+        return "\n".join(
+            (self.folder / f"party{rank}.log").read_text() for rank in range(3)
+        )
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parties]:
+    running = Parties(tmp_path_factory.mktemp("deployment"))
+    try:
+        for rank in range(3):
+            running.start(rank)
+        running.wait_until_ready()
+        yield running
+    finally:
+        running.stop()
+
+
+def done(*arguments: str) -> subprocess.CompletedProcess[str]:
+    result = command(*arguments)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
+    owner = ["--deployment", str(parties.deployment), "--as", str(parties.owner)]
+    client = ["--deployment", str(parties.deployment), "--as", str(parties.alice)]
+    texts, out = tmp_path / "texts.txt", tmp_path / "out.json"
+    texts.write_text("\n".join(TEXTS) + "\n")
+    bert = bert_folder(tmp_path / "bert", layers=1)
+    gpt2 = gpt2_folder(tmp_path / "gpt2", layers=1, positions=32)
+    shape = ["--length", "16", "--calibration", str(texts)]
+    done("owner", "publish", str(bert), "--name", "acme/bert:1", *shape, *owner)
+    more = ["--tokens", "3"]
+    done("owner", "publish", str(gpt2), "--name", "acme/gpt2:1", *shape, *more, *owner)
+    listed = done("owner", "ls", *owner).stdout
+    assert "acme/bert:1" in listed
+    assert "all three" in listed
+
+    with from_pretrained(bert, calibration=TEXTS, mode="float") as model:
+        (exact,) = model.predict(TEXTS[:1])
+    with from_pretrained(gpt2, calibration=TEXTS, mode="float") as model:
+        tokens = "".join(t.texts[0] for t in model.stream(TEXTS[0][:12], 3))
+    done("run", "acme/bert:1", "--text", TEXTS[0], "--json", str(out), *client)
+    (answer,) = json.loads(out.read_text())["answers"]
+    assert answer["label"] == exact.label
+    assert np.abs(np.array(answer["logits"]) - exact.logits).max() < 0.02
+    prompt = ["--prompt", TEXTS[0][:12], "--tokens", "3"]
+    done("generate", "acme/gpt2:1", *prompt, "--json", str(out), *client)
+    assert json.loads(out.read_text())["text"] == tokens
+
+    code, metrics = parties.page(1, "/metrics")
+    assert code == 200
+    assert "ditto_request_success_total 4.0" in metrics
+    assert parties.page(0, "/health")[0] == 200
+    assert parties.page(0, "/other")[0] == 404
+    _survives_a_kill(parties, exact.logits)
+    _leaves_no_text(parties)
+
+
+def _survives_a_kill(parties: Parties, logits: np.ndarray) -> None:
+    """A party is killed, and comes back: the client asks until it is answered."""
+    with ditto.Client(parties.deployment, parties.alice) as client:
+        stream = client.stream("acme/gpt2:1", TEXTS[0][:12], 3, timeout=90)
+        first = next(stream)
+        parties.processes[1].kill()
+        parties.processes[1].wait()
+        time.sleep(1.0)
+        parties.start(1)
+        started = time.monotonic()
+        (answer,) = client.predict("acme/bert:1", TEXTS[:1], timeout=90)
+        print(f"answered {time.monotonic() - started:.1f} s after a kill")  # noqa: T201
+        assert np.abs(answer.output - logits).max() < 0.02
+        rest = list(stream)  # its state is gone: the text is begun again
+        expected = [first.token, *(each.token for each in rest)]
+        again = client.stream("acme/gpt2:1", TEXTS[0][:12], 3)
+        assert [each.token for each in again] == expected
+    assert parties.wait_until_ready() < READY_SECONDS
+
+
+def _leaves_no_text(parties: Parties) -> None:
+    logged = parties.logs()
+    assert "run finished" in logged
+    for word in (TEXTS[0][:12], "cat sat"):
+        assert word not in logged
+    for line in logged.splitlines():
+        if line.startswith("{"):
+            json.loads(line)
+
+
+def test_a_party_drains(parties: Parties) -> None:
+    """SIGTERM: it takes no more, ends well, and a client is told whom it waits for."""
+    parties.processes[2].send_signal(signal.SIGTERM)
+    assert parties.processes[2].wait(30) == 0
+    with (
+        ditto.Client(parties.deployment, parties.alice) as client,
+        pytest.raises(ditto.errors.PeerError, match=r"org-c\.example") as caught,
+    ):
+        client.predict("acme/bert:1", TEXTS[:1], timeout=2)
+    assert caught.value.peer == "org-c.example"

@@ -1,0 +1,75 @@
+"""Frames as messages of a call: whole, bounded, and any other bytes refused."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from ditto.errors import MessageError
+from ditto.wire.chunks import MAX_MESSAGE, from_messages, one_frame, to_messages
+
+
+def test_a_large_frame_travels_in_small_messages() -> None:
+    array = np.arange(700_000, dtype=np.uint32)
+    messages = list(to_messages({"a": 1}, {"x": array}))
+    assert len(messages) == 3
+    assert max(map(len, messages)) == MAX_MESSAGE
+    body, arrays = one_frame(messages, array.nbytes)
+    assert body == {"a": 1}
+    assert np.array_equal(arrays["x"], array)
+    with pytest.raises(MessageError, match="exceed"):
+        one_frame(messages, array.nbytes - 1)
+
+
+def test_frames_follow_each_other() -> None:
+    two = [*to_messages({"k": 0}, {}), *to_messages({"k": 1}, {"x": np.zeros(3)})]
+    assert [body["k"] for body, _ in from_messages(two, 100)] == [0, 1]
+    for messages, said in (
+        (two, "more than the one"),
+        ([], "without a frame"),
+        ([two[0], b"\x00more"], "middle of a frame"),
+    ):
+        with pytest.raises(MessageError, match=re.escape(said)):
+            one_frame(messages, 100)
+
+
+def test_nothing_is_read_beyond_the_limit() -> None:
+    """An endless stream is given up after what a frame may have."""
+    read = 0
+
+    def endless() -> object:
+        nonlocal read
+        while True:
+            read += 1
+            yield b"\x00" + bytes(MAX_MESSAGE - 1)
+
+    with pytest.raises(MessageError, match="exceeds"):
+        one_frame(endless(), 3 << 20)  # type: ignore[arg-type]
+    assert read <= 6
+
+
+def test_damaged_messages_are_refused() -> None:
+    """Twenty thousand: each is a frame or a MessageError."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")  # noqa: T201
+    rng = random.Random(seed)
+    arrays = {"x": np.arange(5, dtype=np.uint64), "flag": np.array([True])}
+    (good,) = to_messages({"verb": "RunPlan", "fields": {"model": "m"}}, arrays)
+    refused = 0
+    for _ in range(20_000):
+        content = bytearray(good)
+        for _ in range(rng.randint(1, 4)):
+            kind = rng.random()
+            place = rng.randrange(len(content)) if content else 0
+            if kind < 0.5 and content:
+                content[place] = rng.randrange(256)
+            elif kind < 0.75:
+                del content[place : place + rng.randint(1, 20)]
+            else:
+                content[place:place] = rng.randbytes(rng.randint(1, 8))
+        try:
+            one_frame([bytes(content)], 1 << 10)
+        except MessageError:
+            refused += 1
+    assert refused > 10_000
