@@ -32,6 +32,13 @@ def serve(
             help="party.toml: rank, trio, credentials, store, addresses.",
         ),
     ],
+    trio: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of the trio, if party.toml does not say it: a pod's own.",
+            min=0,
+        ),
+    ] = None,
     shutdown_timeout: Annotated[
         float | None,
         typer.Option(
@@ -61,6 +68,8 @@ def serve(
     from ditto.party.server.logs import log_to
 
     settings = read_config(config)
+    if trio is not None:
+        settings = settings.model_copy(update={"trio": trio})
     log_to(level=settings.log_level)
     host = PartyHost(settings)
     told = threading.Event()

@@ -47,7 +47,7 @@ def load_credentials(
     """
     certificate_path, key_path = folder / CERTIFICATE, folder / KEY
     text = read_limited(certificate_path, MAX_CERTIFICATE, SetupError, "16 KiB")
-    certificate = read_certificate(text)
+    certificate = read_certificate(text, first_of_chain=True)
     identity = domains.verify(certificate, now)
     _check_key(key_path, certificate)
     return Credentials(

@@ -49,8 +49,13 @@ class Usage(Enum):
     SERVER = ExtendedKeyUsageOID.SERVER_AUTH
 
 
-def read_certificate(content: bytes) -> x509.Certificate:
-    """One certificate as PEM or DER; raises CertificateError for anything else."""
+def read_certificate(
+    content: bytes, *, first_of_chain: bool = False
+) -> x509.Certificate:
+    """One certificate as PEM or DER; raises CertificateError for anything else.
+
+    A file of one's own may have the authority behind it: ``first_of_chain``.
+    """
     if len(content) > MAX_CERTIFICATE:
         raise _refused(
             f"The certificate has {len(content)} bytes, at most {MAX_CERTIFICATE} are "
@@ -60,7 +65,7 @@ def read_certificate(content: bytes) -> x509.Certificate:
     try:
         if content.lstrip().startswith(_PEM):
             certificates = x509.load_pem_x509_certificates(content)
-            if len(certificates) != 1:
+            if len(certificates) != 1 and not first_of_chain:
                 raise ValueError(f"{len(certificates)} certificates")
             certificate = certificates[0]
         else:
