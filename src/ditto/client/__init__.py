@@ -1,7 +1,8 @@
 """The client: text in, shares out; answers opened, tokens chosen. No jax, no spu.
 
 In topological order: signature, shares, opening, out_of_range, sampling, tokens,
-questions, reading, bundle, asking, answering. The tokenizer is loaded when it is first used.
+questions, reading, bundle, asking, answering. The tokenizer is loaded when it is first
+used.
 """
 
 from typing import TYPE_CHECKING
