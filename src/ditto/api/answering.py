@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from ditto.api.backends import PartiesBackend
+from ditto.api.backends import PartiesBackend, State
 from ditto.api.loading import from_pretrained
-from ditto.api.pretrained import Pretrained
+from ditto.api.pretrained import CACHE_BUCKETS, Pretrained
 from ditto.client.answering import Answering, ModelCard, Party
 from ditto.client.asking import Generated
 from ditto.client.out_of_range import OnOutOfRange
@@ -150,13 +150,23 @@ class LocalAnswering(Answering):
     def prepare(self, length: int, on_stage: OnStage = lambda _: None) -> None:
         """Have the parties run every model once on a sample text of this length."""
         for model in self._models.values():
-            is_decoder = model.model.family.is_decoder
-            phase = Phase.PREFILL if is_decoder else Phase.FORWARD
-            computation = model.computation(phase, 1, min(length, model.max_tokens))
-            on_stage(f"{model.name}: preparing {computation}")
+            tokens = min(length, model.max_tokens)
+            if not model.model.family.is_decoder:
+                phases = [model.computation(Phase.FORWARD, 1, tokens)]
+            else:
+                room = model.bucket(min(tokens + 1, model.max_tokens), CACHE_BUCKETS)
+                phases = [
+                    model.computation(Phase.PREFILL, 1, tokens),
+                    model.computation(Phase.DECODE, 1, room),
+                ]
+            state: State = None
+            for computation in phases:
+                on_stage(f"{model.name}: preparing {computation}")
+                with self._turn(None):
+                    sample = model.plans.samples(computation)[0][1:3]
+                    state = model.backend.run(computation, sample, state).state
             with self._lock:
-                sample = model.plans.samples(computation)[0][1:]
-                model.backend.release(model.backend.run(computation, sample).state)
+                model.backend.release(state)
 
     def close(self) -> None:
         """End the parties."""

@@ -116,9 +116,9 @@ def gateway(
     keys = _read_keys(api_key_file)
     from ditto.gateway.context import Settings
     from ditto.gateway.guard import is_loopback
-    from ditto.gateway.server import listen, serve_gateway
+    from ditto.gateway.server import bind, serve_gateway
 
-    listener = listen(host, port)
+    listener = bind(host, port)
     bound = listener.getsockname()[1]
     names = {*Settings().allowed_hosts, *(allowed_host or [])}
     settings = Settings(

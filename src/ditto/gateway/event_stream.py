@@ -5,12 +5,14 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from ditto.files import Json
 from ditto.gateway.errors import as_api_error
 from ditto.gateway.guard import place_of
+from ditto.gateway.work import unless_gone
 
 _LOGGER = logging.getLogger("ditto.gateway")
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -40,7 +42,7 @@ class EventStream(StreamingResponse):
 
 
 async def open_event_stream(
-    events: AsyncGenerator[bytes, None], keep_alive: float
+    request: Request, events: AsyncGenerator[bytes, None], keep_alive: float
 ) -> EventStream:
     """A stream of events.
 
@@ -50,12 +52,13 @@ async def open_event_stream(
     """
     first = asyncio.ensure_future(anext(events, b""))
     try:
-        await asyncio.wait({first}, timeout=keep_alive)
-    except asyncio.CancelledError:
+        begun = asyncio.wait({first}, timeout=keep_alive)
+        await unless_gone(request, begun)
+        if first.done():
+            first.result()
+    except BaseException:
         first.cancel()
         raise
-    if first.done():
-        first.result()
     waiting = {first}
 
     async def alive() -> AsyncIterator[bytes]:

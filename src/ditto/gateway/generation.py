@@ -124,7 +124,7 @@ async def _generating(gateway: Gateway, name: str) -> ModelCard:
 async def _answered(request: Request, job: _Job, form: ReplyForm) -> Response:
     if job.asked.stream:
         keep_alive = job.gateway.settings.keep_alive
-        return await open_event_stream(_events(job, form), keep_alive)
+        return await open_event_stream(request, _events(job, form), keep_alive)
     pieces = await unless_gone(request, _collected(job))
     choices = []
     for prompt in range(len(job.prompts)):

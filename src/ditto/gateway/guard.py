@@ -99,8 +99,7 @@ class Guard:
     def _count(
         self, request_id: str, scope: Scope, status: int, seconds: float
     ) -> None:
-        path = scope["path"]
-        route = path if path in self._routes else OTHER
+        route = self._route(scope["path"])
         if status and status < 400:
             self._metrics.answered.labels(route).inc()
             self._metrics.whole.observe(seconds)
@@ -113,6 +112,13 @@ class Guard:
             "seconds": round(seconds, 3),
         }
         _LOGGER.info("%s", json.dumps(line))
+
+    def _route(self, path: str) -> str:
+        """As it is declared: what a caller puts into a path is not written."""
+        if path in self._routes:
+            return path
+        declared = (r for r in self._routes if path.startswith(r.partition("{")[0]))
+        return next((route for route in declared if "{" in route), OTHER)
 
 
 def host_of(header: str) -> str:

@@ -10,32 +10,47 @@ from ditto.errors import SetupError
 from ditto.gateway.app import make_app
 from ditto.gateway.context import Gateway, Settings
 
-_BACKLOG = 128
 _CONNECTIONS = 512
 """Open at a time; more are answered with 503."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address; port 0 takes a free one."""
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at an address, not yet listening; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise SetupError(
-            f"{host}:{port} cannot be listened at: {error.strerror}. Choose another "
+            f"{host}:{port} cannot be used: {error.strerror}. Choose another "
             "with --port."
         ) from None
     return listener
 
 
-class _Server(uvicorn.Server):
-    """Says when it is ready."""
+class Server(uvicorn.Server):
+    """Serves a gateway, and says when it is ready."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        shutdown_timeout: float = 10.0,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        config = uvicorn.Config(
+            make_app(gateway),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # the guard logs, and no paths of callers
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=max(1, round(shutdown_timeout)),
+        )
         super().__init__(config)
         self._on_ready = on_ready
 
@@ -55,20 +70,8 @@ def serve_gateway(
 ) -> None:
     """Answer until a signal ends it; what runs then has some seconds to end."""
     gateway = Gateway(answering, settings)
-    config = uvicorn.Config(
-        make_app(gateway),
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="critical",  # the guard logs, and no paths of callers
-        access_log=False,
-        server_header=False,
-        limit_concurrency=_CONNECTIONS,
-        timeout_graceful_shutdown=max(1, round(shutdown_timeout)),
-    )
     try:
-        _Server(config, on_ready).run([listener])
+        Server(gateway, shutdown_timeout, on_ready).run([listener])
     finally:
         gateway.close()
         listener.close()

@@ -289,16 +289,22 @@ def _replaced(text: Any, old: str, new: str, count: int | None = None) -> str:
 
 
 def _weighed(value: Any) -> Any:
-    """Anything, before it is written: every part of it is paid for."""
-    _BUDGET.get().spend(1)
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            _weighed(key)
-            _weighed(part)
-    elif isinstance(value, list | tuple | set):
-        for part in value:
-            _weighed(part)
+    """Anything, before it is written: every part of it is paid for and measured."""
+    _weigh(value)
     return value
+
+
+def _weigh(value: Any) -> int:
+    _BUDGET.get().spend(1)
+    size = 0
+    if isinstance(value, str):
+        size = len(value)
+    elif isinstance(value, Mapping):
+        size = sum(_weigh(key) + _weigh(part) for key, part in value.items())
+    elif isinstance(value, list | tuple | set):
+        size = sum(map(_weigh, value))
+    _check_size(size)
+    return size
 
 
 def _range(*limits: int) -> range:
