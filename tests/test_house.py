@@ -177,6 +177,14 @@ def test_the_client_is_light() -> None:
     assert min(seconds, *again) < 0.3
 
 
+def test_a_gateway_is_a_client() -> None:
+    """A machine that only asks has no jax, no spu, and nothing of owner or party."""
+    modules, _ = loaded_by("ditto.gateway.server")
+    assert "uvicorn" in modules
+    assert not {"jax", "spu", "ditto.compiler", "ditto.party", "ditto.owner"} & modules
+    assert within(reached_from("ditto.gateway"), "api") == set()
+
+
 ABSENT_AT_A_PARTY = ("client", "owner", "compiler", "simulation", "inference")
 
 

@@ -12,9 +12,11 @@ from langchain_openai import OpenAI as LangChainLLM
 from openai import APIStatusError, BadRequestError, NotFoundError, OpenAI
 from pydantic import SecretStr
 
+from benchmarks.search import search
 from ditto.api import Pretrained, from_pretrained
+from ditto.cli.progress import stages
 from ditto.client.reading import cosine_of
-from tests.gateway.servers import Process, tiny_gateway
+from tests.gateway.processes import Process, tiny_gateway
 
 TEXTS = ["the old cat", "a dog ran ."]
 """Short, like all texts here: plans for 8 tokens are prepared."""
@@ -127,6 +129,17 @@ def test_langchain(gateway: Process) -> None:
     assert "".join(str(c.content) for c in chat.stream([("user", "the old cat")])) == (
         whole.content
     )
+
+
+def test_a_search_finds_what_the_float_model_finds(gateway: Process) -> None:
+    """The short form of ``benchmarks.search``; every query is one of the texts."""
+    texts = ["the old cat", "a dog ran .", "the river", "small dogs sat", "red tree ?"]
+    with stages(quiet=True) as shown:
+        folder = gateway.root / "embed"
+        found = search(gateway.address, folder, "embed", texts, texts[1:4], shown)
+    assert (found.texts, found.queries, found.same_top_hit) == (5, 3, 3)
+    assert found.in_range
+    assert found.least_cosine > 0.999
 
 
 def test_no_text_is_in_the_log(gateway: Process, client: OpenAI) -> None:

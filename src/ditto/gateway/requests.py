@@ -182,9 +182,7 @@ def _token_ids(name: str) -> ApiError:
 
 
 def _described(error: ValidationError) -> ApiError:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[
-        0
-    ]
+    [first, *_] = error.errors(include_context=False, include_input=False)
     path = [str(part) for part in first["loc"] if isinstance(part, int | str)][:4]
     where = ".".join(path)
     param = path[0] if path else None

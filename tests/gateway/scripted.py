@@ -1,16 +1,10 @@
-"""Gateways for tests: a scripted one in a thread, and a real one in a process."""
+"""A gateway in a thread, whose answers are scripted."""
 
-import json
-import re
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -23,8 +17,7 @@ from ditto.client.reading import Prediction
 from ditto.client.sampling import Sampling
 from ditto.gateway.context import Gateway, Settings
 from ditto.gateway.server import Server, bind
-from ditto.models import Head, random_model
-from tests.folders import TEXTS, WORDS, gpt2_folder, write_model
+from ditto.models import Head
 
 CHAT = (
     "{% for m in messages %}{% if m.role not in ('system', 'user', 'assistant') %}"
@@ -157,82 +150,6 @@ def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-@dataclass(frozen=True)
-class Process:
-    """A gateway as people start it."""
-
-    address: str
-    root: Path
-    process: subprocess.Popen[bytes]
-
-    def log(self) -> str:
-        return (self.root / "out").read_text() + (self.root / "err").read_text()
-
-
-def tiny_models(root: Path) -> list[Path]:
-    """An encoder of sentences, and a GPT-2 that converses in few tokens."""
-    gpt2 = gpt2_folder(root / "gpt2", layers=1, positions=128)
-    template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}{% endfor %}"
-    (gpt2 / "chat_template.jinja").write_text(template)
-    return [embedding_folder(root / "embed"), gpt2]
-
-
-def embedding_folder(folder: Path) -> Path:
-    """As sentence-transformers writes it."""
-    model = random_model(
-        "bert-tiny", hidden_size=32, intermediate_size=128, num_hidden_layers=1,
-        vocab_size=len(WORDS), seed=3,
-    )  # fmt: skip
-    write_model(folder, model)
-    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(
-        json.dumps(config | {"architectures": ["BertModel"]})
-    )
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_N", "Normalize")]
-    listed = [{"path": path, "type": f"models.{kind}"} for path, kind in modules]
-    (folder / "modules.json").write_text(json.dumps(listed))
-    (folder / "1_Pooling").mkdir()
-    pooling = {"pooling_mode_mean_tokens": True}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    return folder
-
-
-@contextmanager
-def gateway_process(root: Path, *arguments: str) -> Iterator[Process]:
-    """``ditto gateway`` with these arguments, at a free port."""
-    with (root / "out").open("wb") as out, (root / "err").open("wb") as err:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from ditto.cli import main; main()", "gateway",
-             *arguments, "--port", "0"],
-            stdout=out, stderr=err,
-        )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 120
-        pattern = re.compile(r"^ready: .*, at (http://\S+)/v1; ", re.M)
-        while (said := pattern.search((root / "out").read_text())) is None:
-            assert process.poll() is None, (root / "err").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        yield Process(said[1], root, process)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@contextmanager
-def tiny_gateway() -> Iterator[Process]:
-    """A gateway over two tiny models."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        texts = root / "texts.txt"
-        texts.write_text("\n".join(TEXTS) + "\n")
-        folders = [str(model) for model in tiny_models(root)]
-        prepared = ("--length", "8", "--calibration", str(texts))
-        with gateway_process(root, "--local", *folders, *prepared) as process:
-            yield process
 
 
 def post(address: str, path: str, body: object) -> httpx.Response:
