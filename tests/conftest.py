@@ -66,6 +66,7 @@ SLOW = (
     "conformance/test_views.py*",
     "e2e/*",
     "evaluation/test_evaluate.py*",
+    "gateway/test_sdks.py*",
     "api/*",
     "models/test_formats.py::test_the_printed*",
     "models/test_parity.py*",

@@ -12,6 +12,7 @@ from ditto.cli import (
     doctor,
     evaluate,
     export,
+    gateway,
     generate,
     owner,
     party,
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("run")(with_named_values(run.run))
 app.command("generate")(with_named_values(generate.generate))
 app.command("serve")(with_named_values(serve.serve))
+app.command("gateway")(with_named_values(gateway.gateway))
 app.command("export")(with_named_values(export.export))
 app.command("convert")(with_named_values(convert.convert))
 app.command("eval")(with_named_values(evaluate.evaluate))
