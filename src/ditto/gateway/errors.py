@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from starlette.responses import JSONResponse
 
 from ditto.errors import (
+    BusyError,
     ChatTemplateError,
     DeadlineError,
     DisagreementError,
@@ -15,6 +16,7 @@ from ditto.errors import (
     PeerIdentityError,
     RequestError,
     ShareConsistencyError,
+    StateLostError,
     UnknownModelError,
     WarmProcessError,
 )
@@ -98,6 +100,13 @@ def as_api_error(error: Exception) -> ApiError:  # noqa: PLR0911  (a row for eac
         case ChatTemplateError():
             text = error.public_message()
             return invalid(text, "messages", "chat_template")
+        case BusyError():
+            text = error.public_message()
+            return ApiError(429, text, reason="busy", retry_after=error.retry_after)
+        case DeadlineError():
+            return _server(504, error, None)
+        case StateLostError():
+            return _server(503, error, 1.0)
         case RequestError():
             return invalid(error.public_message(), reason="refused_by_a_party")
         case OutOfRangeError():
@@ -107,8 +116,6 @@ def as_api_error(error: Exception) -> ApiError:  # noqa: PLR0911  (a row for eac
             return _server(502, error, None)
         case PeerError() | WarmProcessError():
             return _server(503, error, 1.0)
-        case DeadlineError():
-            return _server(504, error, None)
         case DittoError():
             return _server(500, error, None)
         case _:
