@@ -36,6 +36,7 @@ LONG = {
     "python -m benchmarks.plans --json after.json",
     "python -m benchmarks.plans compare before.json after.json",
     "python -m benchmarks.everyday $MODEL_DIR",
+    "python -m benchmarks.search $MODEL_DIR",
 }
 """Minutes each, or they go on from one that is. ``tests/cli`` and ``tests/benchmarks``
 run them on small models; here they are run if DITTO_DOCS is ``all``."""
@@ -64,7 +65,8 @@ def blocks(document: Path) -> Iterator[Block]:
     """The fenced blocks of a document that can be run."""
     text = document.read_text()
     for language, body in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
-        if language == "console" or (language == "python" and "import ditto" in body):
+        whole = re.search(r"^import (\w+ as \w+, )?(ditto|openai)", body, re.M)
+        if language == "console" or (language == "python" and whole):
             yield Block(language, body)
 
 
@@ -158,16 +160,22 @@ class Shell:
         )
         assert process.stdout is not None
         try:
-            assert process.stdout.readline().startswith("ready: model, at "), command
-            text = "A private sentence, and more of it."
-            said = self.type(f"ditto run $MODEL_DIR -v --text '{text}' 2>&1")
-            assert "found the parties of ditto serve" in said
-            assert "starting three parties" not in said
+            ready = process.stdout.readline()
+            assert re.match(r"ready: (model|minilm), at ", ready), command
+            if command.startswith("ditto serve"):
+                self.find_parties()
             yield
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=30)
         assert process.returncode == 130
+
+    def find_parties(self) -> None:
+        """The parties that stay answer other commands."""
+        text = "A private sentence, and more of it."
+        said = self.type(f"ditto run $MODEL_DIR -v --text '{text}' 2>&1")
+        assert "found the parties of ditto serve" in said
+        assert "starting three parties" not in said
 
     def python(self, code: str) -> str:
         """Run a program as it stands."""
@@ -190,6 +198,7 @@ def pip_cache() -> str:
         "docs/how-to/ask-a-model.md",
         "docs/how-to/answers-in-seconds.md",
         "docs/how-to/measure.md",
+        "docs/how-to/gateway.md",
     ],
 )
 def test_what_a_document_says_can_be_typed(
@@ -202,7 +211,7 @@ def test_what_a_document_says_can_be_typed(
                 assert shell.python(block.text), block.text
             for command in block.commands:
                 typed += 1
-                if command.startswith("ditto serve"):
+                if command.startswith(("ditto serve", "ditto gateway")):
                     servers.enter_context(shell.served(command))
                 elif command not in LEFT_OUT | done:
                     shell.type(command)

@@ -107,3 +107,20 @@ def test_no_text_is_logged(
     assert MARKER not in "".join(
         [*(r.getMessage() for r in theirs), figures, captured.out, captured.err]
     )
+
+
+def test_what_is_no_http_ends_its_connection_alone(common_address: str) -> None:
+    port = int(common_address.rpartition(":")[2])
+    for data in (
+        b"\xff" * 64 + b"\r\n\r\n", b"\x16\x03\x01\0\r\n\r\n", b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 200_000,
+        b"POST /classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    ):  # fmt: skip
+        with socket.create_connection(("127.0.0.1", port), 10) as plain:
+            try:
+                plain.sendall(data)
+                answer = plain.makefile("rb").read(12)
+            except ConnectionError:
+                answer = b""
+        assert answer in (b"", b"HTTP/1.1 400", b"HTTP/1.1 431")
+    assert httpx.get(f"{common_address}/health").status_code == 200

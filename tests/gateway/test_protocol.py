@@ -1,6 +1,7 @@
 """What crosses HTTP: forms, errors, streams, limits. Answers are scripted."""
 
 import base64
+import gc
 import json
 import logging
 import threading
@@ -425,3 +426,18 @@ def test_whoever_waits_and_goes_leaves_the_queue(
     scripted.go_on.set()
     first.join(10)
     assert len(scripted.asked) == 1
+
+
+def test_an_error_that_nobody_waits_for_is_not_written(
+    address: str, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted.go_on.clear()
+    with caplog.at_level(logging.DEBUG):
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/v1/completions", json=PROMPT, timeout=0.1)
+        scripted.error = RuntimeError(MARKER)
+        scripted.go_on.set()
+        until(lambda: scripted.running == 0)
+        assert post(address, "/v1/completions", PROMPT).status_code == 500
+        gc.collect()
+    assert MARKER not in caplog.text

@@ -20,6 +20,7 @@ from ditto.cli import (
     plan,
     run,
     serve,
+    status,
     verify,
 )
 from ditto.cli.exit_codes import EPILOG, ExitCode, exit_code_of
@@ -45,6 +46,7 @@ app.command("convert")(with_named_values(convert.convert))
 app.command("eval")(with_named_values(evaluate.evaluate))
 app.command("verify")(with_named_values(verify.verify))
 app.command("doctor")(with_named_values(doctor.doctor))
+app.command("status")(with_named_values(status.status))
 app.command("compile")(with_named_values(plan.compile_))
 app.command("explain")(with_named_values(plan.explain))
 app.command("estimate")(with_named_values(plan.estimate))

@@ -67,8 +67,8 @@ class _Job:
             timeout=max(0.0, deadline - before),
         )
         with contextlib.ExitStack() as stack:
-            if isinstance(stream, Generator):
-                stack.callback(stream.close)  # now, not when it is collected
+            if callable(close := getattr(stream, "close", None)):
+                stack.callback(close)  # now, not when it is collected
             for generated in stream:
                 now = time.monotonic()
                 waited = metrics.between_tokens if tokens else metrics.first_token

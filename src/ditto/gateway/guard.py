@@ -102,7 +102,8 @@ class Guard:
         route = self._route(scope["path"])
         if status and status < 400:
             self._metrics.answered.labels(route).inc()
-            self._metrics.whole.observe(seconds)
+            if scope["method"] == "POST":  # others ask nothing of the parties
+                self._metrics.whole.observe(seconds)
         else:
             self._metrics.failed.labels(route, str(status or "none")).inc()
         line = {

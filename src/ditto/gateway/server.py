@@ -1,7 +1,10 @@
 """The gateway as a server on this machine."""
 
+import asyncio
+import logging
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 
@@ -9,9 +12,11 @@ from ditto.client.answering import Answering
 from ditto.errors import SetupError
 from ditto.gateway.app import make_app
 from ditto.gateway.context import Gateway, Settings
+from ditto.gateway.guard import place_of
 
-_CONNECTIONS = 512
-"""Open at a time; more are answered with 503."""
+_CONNECTIONS = 128
+"""Open at a time, each with a body of some MiB at most; more are answered with 503."""
+_LOGGER = logging.getLogger("ditto.gateway")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,8 +61,16 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See Server."""
+        asyncio.get_running_loop().set_exception_handler(_log_place)
         await super().startup(sockets)
         self._on_ready()
+
+
+def _log_place(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """asyncio would write the text of an error that nobody waits for."""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        _LOGGER.error("a task failed: %s", place_of(error))
 
 
 def serve_gateway(

@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from ditto.errors import (
+    BusyError,
     DeadlineError,
     DittoError,
     MessageError,
@@ -35,6 +37,8 @@ from ditto.wire.methods import METHODS, SERVICE, Method
 from ditto.wire.status import METADATA, status_of
 
 MOST_WORKERS = 320
+KEPT_FREE = 16
+"""Calls that one identity alone cannot take up: others are still answered."""
 RECEIVE_SECONDS = 60.0
 """That a request may take to arrive, and that may pass between two pieces of a file."""
 _OPTIONS = (
@@ -75,6 +79,9 @@ class CallServer:
     ) -> None:
         self._agreement = agreement
         workers = min(agreement.limits.queue_length + 32, MOST_WORKERS)
+        self._most_of_one = workers - KEPT_FREE
+        self._open: Counter[Identity] = Counter()
+        self._lock = threading.Lock()
         self._server = grpc.server(
             ThreadPoolExecutor(workers, thread_name_prefix="ditto-call"),
             options=_OPTIONS,
@@ -126,6 +133,7 @@ class CallServer:
             caller = None
             try:
                 caller = self._admit(method, context)
+                self._count(caller.identity, context)
                 timed = _within(messages, RECEIVE_SECONDS, each=method.is_upload)
                 for body, arrays in handler(caller, _frames(timed, most)):
                     yield from to_messages(body, arrays)
@@ -139,6 +147,25 @@ class CallServer:
                 context.abort(getattr(grpc.StatusCode, code), text)
 
         return answer
+
+    def _count(self, identity: Identity, context: Any) -> None:
+        """One more call of an identity, until it is over."""
+        with self._lock:
+            if self._open[identity] >= self._most_of_one:
+                raise BusyError(
+                    f"{identity} has {self._open[identity]} calls open at this party. "
+                    f"Wait for some of them."
+                )
+            self._open[identity] += 1
+
+        def over() -> None:
+            with self._lock:
+                self._open[identity] -= 1
+                if not self._open[identity]:
+                    del self._open[identity]
+
+        if not context.add_callback(over):  # it is over already
+            over()
 
     def _admit(self, method: Method, context: Any) -> Caller:
         shown = context.auth_context().get("x509_pem_cert", [])

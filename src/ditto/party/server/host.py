@@ -93,7 +93,8 @@ class PartyHost:
                     "/metrics": self._text,
                 },
             )
-        self._library.load()
+        for name, error in self._library.load().items():
+            note("model not loaded", logging.ERROR, model=name, text=str(error))
         for name, release in self._library.releases().items():
             note("model loaded", model=name, digest=release.digest[:12])
         address = self.agreement.parties[self._rank].grpc_address(self._config.trio)

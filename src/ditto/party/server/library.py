@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ditto.errors import (
@@ -59,8 +59,12 @@ class Library:
         self._rank, self._store = rank, store
         self._most_models, self._most_bytes = most_models, most_bytes
         self._on_change = on_change
-        self._lock = threading.RLock()
-        self._releases: dict[str, Release] = {}
+        self._lock = threading.Lock()
+        self._busy: dict[str, threading.RLock] = {}
+        self._releases: Mapping[str, Release] = {}
+        """Replaced as a whole, so that who reads it need not wait for an upload."""
+        self._unusable: dict[str, Release] = {}
+        """Models on disk that this party cannot load, such as another version's."""
         try:
             self._models = private_folder(folder / "models")
             self._uploads = private_folder(folder / "uploads")
@@ -70,26 +74,45 @@ class Library:
                 f"that belongs to the user who runs the party, and to nobody else."
             ) from None
 
-    def load(self) -> None:
-        """Load all models that were committed; what was left half-way goes."""
+    def load(self) -> dict[str, DittoError]:
+        """Load all models that were committed; what was left half-way goes.
+
+        Those that cannot be loaded stay on disk and are not served; says why.
+        """
+        errors: dict[str, DittoError] = {}
         for folder in sorted(self._models.iterdir()):
             if folder.name.startswith("."):
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            content = read_limited(folder / _RELEASE, _MAX_RELEASE, PlanError, "16 MiB")
-            release = Release.model_validate_json(content)
-            self._load_release(folder, release)
-            self._releases[release.name] = release
+            name = folder.name
+            try:
+                text = read_limited(
+                    folder / _RELEASE, _MAX_RELEASE, PlanError, "16 MiB"
+                )
+                release = parse_request(Release, json.loads(text))
+                name = release.name
+                self._unusable[name] = release
+                self._load_release(folder, release)
+                del self._unusable[name]
+                self._releases = {**self._releases, name: release}
+            except ValueError:
+                errors[name] = PlanError(f"{folder / _RELEASE} is damaged.")
+            except DittoError as error:
+                errors[name] = error
+        return errors
 
-    def releases(self) -> dict[str, Release]:
+    def releases(self) -> Mapping[str, Release]:
         """All models that are served, by name."""
+        return self._releases
+
+    def _working_on(self, model: str) -> threading.RLock:
+        """Held by who changes a model."""
         with self._lock:
-            return dict(self._releases)
+            return self._busy.setdefault(model, threading.RLock())
 
     def client_folder(self, model: str, digest: str) -> dict[str, Path]:
         """The files of the client's part of a release."""
-        with self._lock:
-            release = self._releases.get(model)
+        release = self._releases.get(model)
         if release is None or release.digest != digest:
             raise UnknownModelError(
                 f"This party has no model {model[:80]!r} with the digest "
@@ -114,7 +137,7 @@ class Library:
                 f"The model has {total} bytes at this party, and the agreement allows "
                 f"{self._most_bytes} (limits.max_model_bytes)."
             )
-        with self._lock:
+        with self._working_on(release.name):
             if self._is_committed(owner, release):
                 return Missing(missing={})
             if len(self._releases) >= self._most_models:
@@ -141,7 +164,7 @@ class Library:
 
     def put(self, owner: str, piece: PutChunk, data: Array) -> None:
         """Append a piece to a file of an upload."""
-        with self._lock:
+        with self._working_on(piece.model):
             begun = self._begun(piece.model)
             if begun is None:
                 raise RequestError(
@@ -171,7 +194,7 @@ class Library:
 
     def commit(self, owner: str, request: CommitModel) -> Release:
         """Check an upload and serve it from now on; once more does no harm."""
-        with self._lock:
+        with self._working_on(request.model):
             release = self._releases.get(request.model)
             if release is not None and release.digest == request.digest:
                 if release.owner != owner:
@@ -196,8 +219,9 @@ class Library:
 
     def retire(self, owner: str, model: str) -> None:
         """Serve a model no longer, and remove what is kept of it."""
-        with self._lock:
-            begun, release = self._begun(model), self._releases.get(model)
+        with self._working_on(model):
+            begun = self._begun(model)
+            release = self._releases.get(model, self._unusable.get(model))
             if release is None and begun is None:
                 raise UnknownModelError(
                     f"This party has no model {model[:80]!r}; it has "
@@ -206,7 +230,8 @@ class Library:
             for each in (release, begun.release if begun else None):
                 if each is not None and each.owner != owner:
                     raise _anothers(model)
-            self._releases.pop(model, None)
+            self._releases = {k: v for k, v in self._releases.items() if k != model}
+            self._unusable.pop(model, None)
             self._store.drop_model(model)
             gone = self._models / f".{_key(model)}-retired"
             with contextlib.suppress(FileNotFoundError):
@@ -216,6 +241,9 @@ class Library:
         self._on_change()
 
     def _is_committed(self, owner: str, release: Release) -> bool:
+        unusable = self._unusable.get(release.name)
+        if unusable is not None and unusable.owner != owner:
+            raise _anothers(release.name)
         served = self._releases.get(release.name)
         if served is None:
             return False
@@ -247,6 +275,8 @@ class Library:
             write_file(made / _RELEASE, release.model_dump_json().encode())
             self._load_release(made, release)
             try:
+                if self._unusable.pop(release.name, None):
+                    shutil.rmtree(self._models / _key(release.name))
                 made.rename(self._models / _key(release.name))
             except BaseException:
                 self._store.drop_model(release.name)
@@ -254,7 +284,7 @@ class Library:
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
-        self._releases[release.name] = release
+        self._releases = {**self._releases, release.name: release}
         shutil.rmtree(upload, ignore_errors=True)
 
     def _load_release(self, folder: Path, release: Release) -> None:
@@ -283,8 +313,6 @@ class Library:
             load_bundle(self._store, folder / "party", self._rank)
         except PlanError as error:  # it speaks of what the owner has sent
             raise RequestError(_without_paths(error, folder)) from None
-        except DittoError:
-            raise
 
     def _upload_of(self, model: str) -> Path:
         return self._uploads / _key(model)
