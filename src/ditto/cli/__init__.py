@@ -95,6 +95,7 @@ def run_app(commands: typer.Typer) -> None:
 
     from ditto.cli.signals import end_by_signals
     from ditto.errors import DittoError
+    from ditto.extras import explained
 
     def say(code: str, text: str) -> None:
         # no line is broken here, so that a command in it can be copied
@@ -107,6 +108,12 @@ def run_app(commands: typer.Typer) -> None:
     except DittoError as error:
         say(error.code, str(error))
         sys.exit(exit_code_of(error))
+    except ModuleNotFoundError as error:
+        reason = explained(error)
+        if not isinstance(reason, DittoError):
+            raise
+        say(reason.code, str(reason))
+        sys.exit(exit_code_of(reason))
     except BrokenPipeError:  # whoever read the output has seen enough
         sys.stdout = None
         sys.exit(ExitCode.FAILED)

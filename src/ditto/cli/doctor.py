@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 def _pinned(package: str) -> str:
     """The one version that this release asks for."""
-    pins = (line.partition("==") for line in requires("ditto-mpc") or ())
-    return next(pin for name, _, pin in pins if name == package)
+    lines = (line.partition(";")[0] for line in requires("ditto-mpc") or ())
+    pins = (line.partition("==") for line in lines)
+    return next(pin.strip() for name, _, pin in pins if name == package)
 
 
 SPU_WHEEL = _pinned("spu")

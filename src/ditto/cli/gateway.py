@@ -23,6 +23,7 @@ from ditto.cli.show import (
     chosen_profile,
 )
 from ditto.errors import SetupError
+from ditto.extras import require
 from ditto.files import read_limited
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ def gateway(
             answering = _of_deployment(deployment, identity, model_dirs)
         else:
             cache = chosen_cache(no_cache)
+            require("jax", "spu")
             from ditto.launch import Launched
 
             launched = Launched(compiled=cache or None)  # they import meanwhile
