@@ -95,11 +95,11 @@ def test_nobody_listens(files: Files, operator: Credentials) -> None:
     reports = examine(files.agreement, operator, 0)
     for rank, report in enumerate(reports):
         found = failure(report, "port open")
-        assert files.agreement.parties[rank].grpc in found
+        assert files.agreement.parties[rank].grpc_address(0) in found
         assert "refuses connections" in found
         link = report.failures[-1]
         assert link.name == "links"
-        assert files.agreement.parties[rank].link in link.found
+        assert files.agreement.parties[rank].link_address(0) in link.found
 
 
 def test_a_name_that_is_none(files: Files, operator: Credentials) -> None:
@@ -115,7 +115,7 @@ def test_something_that_speaks_no_tls(files: Files, operator: Credentials) -> No
         caller.recv(100)
         caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    with listening(files.agreement.parties[RANK].grpc, answer):
+    with listening(files.agreement.parties[RANK].grpc_address(0), answer):
         report = examine_party(files.agreement, operator, RANK, 0)
     assert "does not speak TLS with us" in failure(report, "TLS")
 
@@ -181,7 +181,10 @@ def test_a_wrong_certificate_is_named(
     make, check, reason = WRONG[name]
     party = files.agreement.parties[RANK]
     answer = showing(make(files), tmp_path / "shown")
-    with listening(party.grpc, answer), listening(party.link, answer):
+    with (
+        listening(party.grpc_address(0), answer),
+        listening(party.link_address(0), answer),
+    ):
         report = examine_party(files.agreement, operator, RANK, 0)
     assert reason in failure(report, check)
     assert reason in report.failures[-1].found  # on the links as well
@@ -219,7 +222,7 @@ def serving(files: Files, rank: int = RANK, **changes: Any) -> Iterator[None]:
 
     folder = files.member("party", str(rank), ORGANISATIONS[rank])
     server = CallServer(
-        files.agreement.parties[rank].grpc,
+        files.agreement.parties[rank].grpc_address(0),
         files.agreement,
         lambda: files.credentials(folder),
         {**dict.fromkeys(METHODS, refuse), STATUS: answer},
@@ -273,11 +276,11 @@ def test_a_party_without_its_peers(files: Files, operator: Credentials) -> None:
     shown = showing(
         issue(files.authorities[DOMAIN], BOB), files.folder / "shown-to-peers"
     )
-    with serving(files, **changes), listening(party.link, shown):
+    with serving(files, **changes), listening(party.link_address(0), shown):
         report = examine_party(files.agreement, operator, RANK, 0)
     assert [each.name for each in report.failures] == ["links", "ready"]
     assert all(each.advice == problem for each in report.failures)
-    assert party.link in report.failures[0].found
+    assert party.link_address(0) in report.failures[0].found
 
 
 def test_who_is_not_admitted_is_told(files: Files) -> None:

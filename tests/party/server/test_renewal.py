@@ -18,7 +18,7 @@ def shown_by(files: Files) -> int:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cadata=files.agreement.parties[RANK].ca)
-    address = place(files.agreement.parties[RANK].grpc)
+    address = place(files.agreement.parties[RANK].grpc_address(0))
     with (
         socket.create_connection(address, timeout=5) as plain,
         context.wrap_socket(plain) as stream,
