@@ -1,6 +1,7 @@
 """A gateway as people start it, with tiny models."""
 
 import json
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -64,4 +65,6 @@ def tiny_gateway() -> Iterator[Process]:
         folders = [str(model) for model in tiny_models(root)]
         prepared = ("--length", "8", "--calibration", str(texts))
         with running_gateway(root, "--local", *folders, *prepared) as running:
-            yield Process(running[0], root, running[1])
+            process = running[1]
+            yield Process(running[0], root, process)
+        assert process.returncode == 128 + signal.SIGTERM

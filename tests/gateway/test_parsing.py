@@ -1,6 +1,7 @@
 """Bytes from outside: whatever comes, it is a request or a refusal."""
 
 import json
+import os
 import random
 import tracemalloc
 
@@ -35,7 +36,8 @@ ODD: tuple[JsonValue, ...] = (
     None, True, False, 0, -1, 1 << 70, 1.5, -0.0, 1e308, "", "x", "\ud800", "\0", [],
     {}, [[]], [None], [1], [[1]], {"a": 1}, "text", "user", ["x", 1],
 )  # fmt: skip
-INPUTS = 10_000
+INPUTS = int(os.environ.get("DITTO_FUZZ", "10000"))
+"""A million take some minutes."""
 
 
 def mutated(rng: random.Random, value: JsonValue) -> JsonValue:
