@@ -1,5 +1,6 @@
 """Three organisations, an owner and a client, each with its own files and processes."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -13,12 +14,14 @@ import httpx
 import numpy as np
 import pytest
 from openai import NotFoundError, OpenAI
+from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 import ditto
 from benchmarks.search import running_gateway
 from ditto.api import from_pretrained
 from ditto.cli import app
+from ditto.client import Tokenizer
 from tests.cli.test_cli import DITTO
 from tests.cli.test_cli import ditto as command
 from tests.deployments import free_ports
@@ -164,9 +167,13 @@ def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
     done("generate", "acme/gpt2:1", *prompt, "--json", str(out), *client)
     assert json.loads(out.read_text())["text"] == tokens
 
+    shown = done("status", *client, "--json", "-").stdout
+    assert [party["state"] for party in json.loads(shown)] == ["ready"] * 3
+    asyncio.run(_asks_with_asyncio(parties, exact.logits))
+    _searches_memory(parties, bert)
     code, metrics = parties.page(1, "/metrics")
     assert code == 200
-    assert "ditto_request_success_total 4.0" in metrics
+    assert "ditto_request_success_total 6.0" in metrics
     assert parties.page(0, "/health")[0] == 200
     assert parties.page(0, "/other")[0] == 404
     _speaks_openai(parties, exact.label, tokens, tmp_path)
@@ -194,6 +201,61 @@ def _speaks_openai(
         assert found["data"][0]["label"] == label
         shown = httpx.get(f"{address}/ditto/verification", timeout=60).text
         assert all(f"{name}.example" in shown for name in ORGANISATIONS)
+
+
+async def _asks_with_asyncio(parties: Parties, logits: np.ndarray) -> None:
+    async with ditto.AsyncClient(parties.deployment, parties.alice) as client:
+        assert [card.name for card in await client.models()] == [
+            "acme/bert:1",
+            "acme/gpt2:1",
+        ]
+        (answer,) = await client.predict("acme/bert:1", TEXTS[:1])
+        assert np.abs(answer.output - logits).max() < 0.02
+        stream = client.stream("acme/gpt2:1", TEXTS[0][:12], 1)
+        assert len([token async for token in stream]) == 1
+
+
+def _searches_memory(parties: Parties, folder: Path) -> None:
+    """The text, its tokens and the weights in plain are nowhere in a party."""
+    ids = Tokenizer.load(folder).encode(TEXTS[0]).ids
+    plain = {
+        "the text": TEXTS[0].encode(),
+        "tokens as int32": np.array(ids, np.int32).tobytes(),
+        "tokens as int64": np.array(ids, np.int64).tobytes(),
+    }
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        weight = np.ascontiguousarray(tensor).reshape(-1)[:32]
+        if weight.size == 32 and np.unique(weight).size > 16:
+            plain[name] = weight.tobytes()
+    assert len(plain) > 8
+    for process in parties.processes.values():
+        found, known = memory_search(process.pid, [*plain.values(), b"acme/bert:1"])
+        assert known > 0, "memory could not be searched"
+        missing = [name for name, at in zip(plain, found, strict=False) if at]
+        assert missing == []
+
+
+def memory_search(pid: int, patterns: list[bytes]) -> tuple[list[int], int]:
+    """How often each pattern is in the memory of a process, and the last of them."""
+    counts = [0] * len(patterns)
+    with (
+        open(f"/proc/{pid}/maps", encoding="ascii") as maps,
+        open(f"/proc/{pid}/mem", "rb", 0) as memory,
+    ):
+        for line in maps:
+            span, access, *_ = line.split()
+            if not access.startswith("rw"):
+                continue
+            start, end = (int(text, 16) for text in span.split("-"))
+            for at in range(start, end, 1 << 26):
+                try:
+                    memory.seek(at)
+                    content = memory.read(min(1 << 26, end - at))
+                except OSError:
+                    continue
+                for k, pattern in enumerate(patterns):
+                    counts[k] += content.count(pattern)
+    return counts[:-1], counts[-1]
 
 
 def _survives_a_kill(parties: Parties, logits: np.ndarray) -> None:

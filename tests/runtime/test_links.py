@@ -2,14 +2,19 @@ import contextlib
 import socket
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from pydantic import ValidationError
 
+from ditto.errors import DittoError
 from ditto.runtime import NAMES, LinkConfig
 from ditto.runtime.certificates import LocalCertificate, make_local_certificates
+from ditto.runtime.connection import PeerConnections, connect
+from ditto.sharing import Rank
 
-from .parties import configs
+from .parties import close, configs
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +64,42 @@ def test_peers_that_listen_but_do_not_join_are_told_apart(
             listener.listen()
         said = open_alone(given)
     assert said.startswith("SetupError bob was there, but no connection with it")
+
+
+def test_parties_that_begin_at_different_times_meet(
+    files: tuple[LocalCertificate, ...],
+) -> None:
+    """Two try again and again, each at its own pace; the third is late.
+
+    What they have to one another's last attempt must not count for the next one.
+    """
+    given = [
+        config.model_copy(update={"connect_timeout": seconds})
+        for config, seconds in zip(configs(files), (2.0, 2.7, 2.0), strict=True)
+    ]
+    met: dict[int, dict[Rank, PeerConnections]] = {}
+    attempts = [0, 0, 0]
+    over = threading.Event()
+
+    def work(rank: int) -> None:
+        while rank not in met and not over.is_set():
+            attempts[rank] += 1
+            with contextlib.suppress(DittoError):
+                met[rank] = connect(given[rank])
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(3)]
+    threads[0].start()
+    threads[1].start()
+    time.sleep(6.1)  # both have given up more than once
+    late = time.monotonic()
+    threads[2].start()
+    for thread in threads:
+        thread.join(10)
+    over.set()
+    assert attempts[0] > 2
+    assert len(met) == 3, attempts
+    assert time.monotonic() - late < 6
+    close(met.values())
 
 
 def test_a_port_that_is_taken_is_said(files: tuple[LocalCertificate, ...]) -> None:

@@ -15,6 +15,7 @@ Security
 """
 
 import contextlib
+import select
 import socket
 import ssl
 import threading
@@ -43,6 +44,8 @@ _PURPOSES = (MAIL, HEARTBEATS)
 
 _WELCOME, _READY = b"w", b"r"
 _RETRY = 0.1
+_LOOK = 0.2
+"""Seconds between two looks whether a peer that had let us in has begun anew."""
 _HANDSHAKE = 10.0
 """Seconds that a caller may take to prove who it is."""
 _CALLERS = 16
@@ -79,6 +82,12 @@ class Connection:
                 raise ConnectionResetError("The peer has ended the connection.")
             rest = rest[count:]
         return data
+
+    def is_ended(self) -> bool:
+        """Whether the peer has let go; of connections on which it sends nothing."""
+        readable = select.poll()
+        readable.register(self._stream, select.POLLIN)
+        return bool(readable.poll(0))
 
     def finish(self) -> None:
         """Nothing more is sent; wait until the peer has read all and let go."""
@@ -125,8 +134,13 @@ def connect(config: LinkConfig) -> dict[Rank, PeerConnections]:
     deadline = time.monotonic() + config.connect_timeout
     with contextlib.ExitStack() as unless_up:
         with _Listener(config) as listener:
-            outward = _call_all(config, deadline, unless_up)
-            inward = listener.wait(deadline)
+            callers = _Callers(config, deadline)
+            unless_up.callback(callers.close)
+            callers.call_all()
+            while not listener.wait(min(deadline, time.monotonic() + _LOOK)):
+                listener.check(deadline)
+                callers.call_all()
+            outward, inward = callers.call_all(), listener.take()
             for connection in inward.values():
                 unless_up.callback(connection.close)
             _wait_for_ready(config, outward, inward, deadline)
@@ -201,14 +215,26 @@ class _Listener:
         self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._socket.close()
 
-    def wait(self, deadline: float) -> _Ends:
-        """The connections of both peers."""
+    def _late(self) -> set[tuple[Rank, bytes]]:
         due = {(peer, use) for peer in self._ranks.values() for use in _PURPOSES}
+        return due - self._inside.keys()
+
+    def wait(self, deadline: float) -> bool:
+        """Whether both peers have come in by then."""
         with self._changed:
             patience = max(0.0, deadline - time.monotonic())
-            if not self._changed.wait_for(lambda: due <= self._inside.keys(), patience):
-                late, _ = min(due - self._inside.keys())
+            return self._changed.wait_for(lambda: not self._late(), patience)
+
+    def check(self, deadline: float) -> None:
+        """Raise if the time is over and a peer has not come in."""
+        with self._changed:
+            if self._late() and time.monotonic() >= deadline:
+                late, _ = min(self._late())
                 raise _not_up(self._config, late)
+
+    def take(self) -> _Ends:
+        """The connections of both peers."""
+        with self._changed:
             inside, self._inside = self._inside, {}
             return inside
 
@@ -252,38 +278,62 @@ class _Listener:
                 self._changed.notify_all()
 
 
-def _call_all(
-    config: LinkConfig, deadline: float, unless_up: contextlib.ExitStack
-) -> _Ends:
-    """Connections to both peers, as soon as they listen and let us in."""
-    contexts = {
-        peer: _context(config, ssl.PROTOCOL_TLS_CLIENT, config.parties[peer].domains)
-        for peer in peers_of(config.rank)
-    }
-    connections: _Ends = {}
-    due = [(peer, use) for peer in peers_of(config.rank) for use in _PURPOSES]
-    seen: set[Rank] = set()
-    while pending := [each for each in due if each not in connections]:
-        for peer, purpose in pending:
-            address, left = config.parties[peer], deadline - time.monotonic()
-            if left <= 0:
-                raise _not_up(config, peer) if peer in seen else _absent(config, peer)
-            try:
-                plain = socket.create_connection(
-                    _place(address.host), timeout=min(left, _HANDSHAKE)
-                )
-                seen.add(peer)
-                connection = _introduce(plain, contexts[peer], address, purpose)
-            except (ssl.SSLCertVerificationError, CertificateError) as error:
-                time.sleep(min(left, _GRACE))
-                raise _stranger(address, error) from None
-            except (OSError, OverflowError, UnicodeError):
-                continue  # it will listen later, or has just ended another session
-            unless_up.callback(connection.close)
-            connections[peer, purpose] = connection
-        if len(connections) < len(due):
-            time.sleep(_RETRY)
-    return connections
+class _Callers:
+    """Connections to both peers.
+
+    A peer that gives up and begins anew ends those it had let in. It is called again,
+    so that parties which come up at different times meet.
+    """
+
+    def __init__(self, config: LinkConfig, deadline: float) -> None:
+        self._config, self._deadline = config, deadline
+        peers = peers_of(config.rank)
+        self._contexts = {
+            peer: _context(
+                config, ssl.PROTOCOL_TLS_CLIENT, config.parties[peer].domains
+            )
+            for peer in peers
+        }
+        self._due = [(peer, use) for peer in peers for use in _PURPOSES]
+        self._seen: set[Rank] = set()
+        self._connections: _Ends = {}
+
+    def call_all(self) -> _Ends:
+        """Call whoever was not called yet or has let go, until all have let us in."""
+        for each, connection in list(self._connections.items()):
+            if connection.is_ended():
+                self._connections.pop(each).close()
+        while pending := [each for each in self._due if each not in self._connections]:
+            for peer, purpose in pending:
+                made = self._call(peer, purpose)
+                if made is not None:
+                    self._connections[peer, purpose] = made
+            if len(self._connections) < len(self._due):
+                time.sleep(_RETRY)
+        return self._connections
+
+    def close(self) -> None:
+        """Let all of them go."""
+        for connection in self._connections.values():
+            connection.close()
+
+    def _call(self, peer: Rank, purpose: bytes) -> Connection | None:
+        config = self._config
+        address, left = config.parties[peer], self._deadline - time.monotonic()
+        if left <= 0:
+            known = peer in self._seen
+            raise _not_up(config, peer) if known else _absent(config, peer)
+        try:
+            plain = socket.create_connection(
+                _place(address.host), timeout=min(left, _HANDSHAKE)
+            )
+            self._seen.add(peer)
+            return _introduce(plain, self._contexts[peer], address, purpose)
+        except (ssl.SSLCertVerificationError, CertificateError) as error:
+            time.sleep(min(left, _GRACE))
+            raise _stranger(address, error) from None
+        except (OSError, OverflowError, UnicodeError):
+            return None  # it will listen later, or has just ended another session
 
 
 def _introduce(

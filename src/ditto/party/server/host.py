@@ -236,7 +236,8 @@ class PartyHost:
             note("run failed", logging.WARNING, **fields, error=outcome.code, peer=peer)
             return
         self._metrics.success.inc()
-        self._metrics.link_bytes.inc(sum(step[0] for step in outcome.steps))
+        for peer, count in ticket.sent.items():
+            self._metrics.link_bytes.labels(peer).inc(count)
         self._metrics.rounds.inc(sum(step[1] for step in outcome.steps))
         if request.turn is not None:
             first = request.turn.number == 0

@@ -356,6 +356,7 @@ class Lane:
         limit = threading.Timer(self._setup.run_seconds, session.abort)
         limit.daemon = True
         limit.start()
+        before = _sent(session)
         try:
             reply = execute(self._setup.store, session, ticket.run, state)
         except DisagreementError as error:  # all steps were taken: the links are good
@@ -366,6 +367,9 @@ class Lane:
             self._end(ticket, lost)
             raise
         else:
+            names = self._setup.names
+            after = zip(names, _sent(session), before, strict=True)
+            ticket.sent = {name: now - then for name, now, then in after if now > then}
             self._end(ticket, reply)
         finally:
             limit.cancel()
@@ -375,6 +379,12 @@ class Lane:
     def _end(self, ticket: Ticket, outcome: RunReply | DittoError) -> None:
         ticket.end(outcome)
         self._events.on_run(ticket, outcome)
+
+
+def _sent(session: Session) -> tuple[int, ...]:
+    """Bytes that this party has sent to each rank, by protocols and by SPU."""
+    native, spu = session.party.channel.traffic(), session.spu_link.traffic()
+    return tuple(a + b for a, b in zip(native.sent, spu.sent, strict=True))
 
 
 def _about(run: Admitted) -> str:

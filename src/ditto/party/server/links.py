@@ -6,8 +6,8 @@ from ditto.sharing import RANKS, Rank
 from ditto.trust import Credentials
 from ditto.wire.agreement import Agreement
 
-CONNECT_SECONDS = 4.0
-"""That one attempt to reach both peers takes; a party that returns joins the next."""
+CONNECT_SECONDS = 15.0
+"""That one attempt to reach both peers takes; then the party says who is missing."""
 
 
 def link_config(

@@ -43,7 +43,7 @@ class Metrics:
             ["code"], registry=registry,
         )  # fmt: skip
         self.link_bytes = Counter(
-            "ditto_link_bytes", "Sent in runs, to both peers.", registry=registry
+            "ditto_link_bytes", "Sent to a peer in runs.", ["peer"], registry=registry
         )
         self.rounds = Counter("ditto_rounds", "Of messages.", registry=registry)
         self.peer_up = Gauge(
@@ -52,6 +52,7 @@ class Metrics:
         )  # fmt: skip
         for peer in peers:
             self.peer_up.labels(peer).set(0)
+            self.link_bytes.labels(peer)
         self.ready = Gauge(
             "ditto_trio_ready", "Whether requests are taken.", registry=registry
         )

@@ -32,6 +32,8 @@ class Ticket:
         self.started: float | None = None
         self.not_before = self.received
         """When rank 0 may name it again, after a peer that had not got it yet."""
+        self.sent: dict[str, int] = {}
+        """Bytes that the run has sent to each peer, by name."""
         self._clock = clock
         self._events: queue.SimpleQueue[Json | RunReply | DittoError] = (
             queue.SimpleQueue()
