@@ -164,6 +164,15 @@ class TrioProcesses:
         finally:
             trios.close()
 
+    def processor_seconds(self) -> float:
+        """That all processes together have computed so far."""
+        ticks = 0
+        for process in self._processes.values():
+            with contextlib.suppress(OSError):  # one that was killed counts no more
+                text = Path(f"/proc/{process.pid}/stat").read_text()
+                ticks += sum(map(int, text.rpartition(")")[2].split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def _log(self, trio: int, rank: int) -> Path:
         return self.folder / f"party-{trio}-{rank}.log"
 

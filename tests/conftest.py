@@ -26,6 +26,7 @@ ALONE = (
     "e2e/test_lost_peer.py*",
     "e2e/test_rolling_upgrade.py*",
     "e2e/test_service.py*",
+    "e2e/test_what_a_party_sees.py*",
     "runtime/test_links.py*",
     "runtime/test_mailbox.py*",
     "runtime/test_scripts.py*",

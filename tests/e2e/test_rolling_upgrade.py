@@ -1,14 +1,17 @@
-"""Two trios become the next version one after the other, and clients notice nothing."""
+"""Two trios become the next version one after the other, then one of them is killed:
+clients notice nothing."""
 
 import itertools
 import os
 import signal
+from collections.abc import Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 
 import ditto
-from benchmarks.deployment import publish_models
+from benchmarks.deployment import Question, publish_models
 from benchmarks.trio_processes import SharedClient, TrioProcesses
+from benchmarks.trios import ask_and_kill
 from ditto.wire.manifest import VERSION
 
 NEXT = "0.1.0"
@@ -59,8 +62,19 @@ def test_a_rolling_upgrade_fails_no_request(tmp_path: Path) -> None:
             first, again = _finished(parties.logs(trio))
             assert first > 0
             assert again > 0, "an upgraded trio answered nothing"
+        _one_is_killed(parties, questions)
     finally:
         parties.stop()
+
+
+def _one_is_killed(parties: TrioProcesses, questions: Sequence[Question]) -> None:
+    """What ``benchmarks.trios`` does, with few questions."""
+    result = ask_and_kill(parties, questions, requests=2, threads=2, repeats=1)
+    print(result)  # noqa: T201
+    assert [part["trios"] for part in result["parts"]] == [1, 2]
+    assert all(part["throughput"] > 0 for part in result["parts"])
+    assert (result["failed"], result["wrong"]) == (0, 0), result["errors"]
+    assert result["one_trio_killed"]["completed"] >= 6
 
 
 def _finished(log: str) -> tuple[int, int]:
