@@ -28,12 +28,12 @@ from ditto.client.releases import (
 )
 from ditto.client.remote import RemoteDeployment, Trios
 from ditto.client.sampling import Sampling
-from ditto.errors import DittoError, PeerError, PeerIdentityError
+from ditto.errors import DittoError, PeerError, PeerIdentityError, PeerLostError
 from ditto.files import cache_folder
-from ditto.trust import load_credentials
+from ditto.trust import Identity, load_credentials
 from ditto.wire import OnProgress
 from ditto.wire.agreement import Agreement, read_agreement
-from ditto.wire.catalogue import Release
+from ditto.wire.catalogue import Release, ServiceStatus
 
 _STATUS_SECONDS = 10.0
 _FRESH_SECONDS = 5.0
@@ -175,6 +175,7 @@ class Client:
                 statuses = self._trios.statuses(
                     trio, min(_STATUS_SECONDS, max(left, 1))
                 )
+                _check_ready(statuses)
                 releases = common_releases(statuses)
             except PeerError as error:
                 if isinstance(error, PeerIdentityError) or left < _PAUSE:
@@ -184,6 +185,15 @@ class Client:
                 continue
             self._served = _Served(time.monotonic(), releases, trio)
             return releases
+
+
+def _check_ready(statuses: Sequence[ServiceStatus]) -> None:
+    """Parties that are not ready do not say what will be served when they are."""
+    for status in statuses:
+        if status.state not in ("ready", "draining"):
+            name = Identity.parse(status.identity).trust_domain
+            why = f": {status.problem.rstrip('.')}" if status.problem else ""
+            raise PeerLostError(f"{name} is {status.state}{why}.", peer=name)
 
 
 @dataclass(frozen=True)
