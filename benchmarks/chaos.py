@@ -34,8 +34,8 @@ def main(
 
     kill: SIGKILL, and a new process a second later. stop: SIGSTOP, later SIGCONT. cut:
     the links of the party pass nothing on for a while, as if a cable were drawn. The
-    recovery is counted from the start of the new process, SIGCONT or the mended link to
-    the next answer that a client gets.
+    recovery is counted from the start of the new process, SIGCONT or the mended link:
+    how long a question takes that is asked at that moment, behind those of the others.
     """
     rng = random.Random(seed)  # noqa: S311  (moments, no secrets)
     chosen = show.names(kinds)
@@ -47,8 +47,8 @@ def main(
         for number in range(faults):
             time.sleep(rng.uniform(1.0, 4.0))
             kind, rank = chosen[number % len(chosen)], rng.randrange(3)
-            back = _break(parties, kind, rank, stopped)
-            recovery = _recovery(load, back, timeout)
+            break_party(parties, kind, rank, stopped)
+            recovery = load.probe(timeout)
             recoveries[kind].append(recovery)
             typer.echo(f"{number + 1}: {kind} P{rank}, {recovery:.1f} s", err=True)
         load.stop()
@@ -71,8 +71,8 @@ def main(
     show.write(json_file, result)
 
 
-def _break(parties: LocalParties, kind: str, rank: int, stopped: float) -> float:
-    """Break a party and mend it; when it was mended, by the monotonic clock."""
+def break_party(parties: LocalParties, kind: str, rank: int, stopped: float) -> None:
+    """Break a party and mend it."""
     if kind == "kill":
         parties.send(rank, signal.SIGKILL)
         time.sleep(1.0)
@@ -85,17 +85,6 @@ def _break(parties: LocalParties, kind: str, rank: int, stopped: float) -> float
         parties.relays[rank].cut()
         time.sleep(stopped)
         parties.relays[rank].mend()
-    return time.monotonic()
-
-
-def _recovery(load: Load, back: float, timeout: float) -> float:
-    """Seconds from a moment to the first answer that came after it."""
-    before = load.outcome.completed
-    while load.outcome.completed == before:
-        if time.monotonic() > back + timeout:
-            break
-        time.sleep(0.02)
-    return time.monotonic() - back
 
 
 if __name__ == "__main__":

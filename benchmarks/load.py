@@ -40,6 +40,7 @@ class Load:
         most: int | None = None,
     ) -> None:
         self.outcome = Outcome()
+        self._first = questions[0]
         self._parties, self._timeout = parties, timeout
         numbers: Iterable[int] = itertools.count() if most is None else range(most)
         self._next: Iterator[Question] = (
@@ -56,6 +57,14 @@ class Load:
         """Ask from now on."""
         for thread in self._threads:
             thread.start()
+
+    def probe(self, timeout: float) -> float:
+        """Seconds that one more question takes, asked now by somebody else."""
+        credentials = self._parties.member("client", "probe")
+        started = time.monotonic()
+        with ditto.Client(self._parties.deployment, credentials) as client:
+            self._ask(client, self._first, timeout)
+        return time.monotonic() - started
 
     def stop(self) -> None:
         """Ask no more."""
@@ -74,19 +83,19 @@ class Load:
                     question = next(self._next, None)
                 if question is None:
                     return
-                self._ask(client, question)
+                self._ask(client, question, self._timeout)
 
-    def _ask(self, client: "ditto.Client", question: Question) -> None:
+    def _ask(self, client: "ditto.Client", question: Question, timeout: float) -> None:
         started = time.monotonic()
         right, error = False, None
         try:
-            right = question.ask(client, self._timeout)
+            right = question.ask(client, timeout)
         except DittoError as caught:
             error = caught
         ended = time.monotonic()
         with self._lock:
             outcome = self.outcome
-            outcome.hangs += ended - started > self._timeout + LATE
+            outcome.hangs += ended - started > timeout + LATE
             if error is not None:
                 outcome.failed += 1
                 outcome.errors[error.code] += 1

@@ -193,6 +193,29 @@ def test_a_gateway_is_a_client() -> None:
     assert within(reached_from("ditto.gateway"), "api") == set()
 
 
+def test_a_deployment_is_asked_where_neither_is_installed(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "for name in ('jax', 'jaxlib', 'spu', 'torch', 'ml_dtypes'):\n"
+        "    sys.modules[name] = None\n"
+        "from ditto.cli import main\n"
+        "main()"
+    )
+    asked = ["--deployment", str(tmp_path / "d.toml"), "--as", str(tmp_path)]
+    for command in (
+        ["run", "m:1", "--text", "x"],
+        ["generate", "m:1", "--prompt", "x"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command, *asked],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 4, done.stderr
+        assert "d.toml cannot be read" in done.stderr
+
+
 ABSENT_AT_A_PARTY = ("client", "owner", "compiler", "simulation", "inference")
 
 

@@ -68,6 +68,8 @@ def test_texts_of_one_length_are_asked_together(answering: LocalAnswering) -> No
     model = answering._models["bert"]
     groups = answering._groups(model, texts, None)
     assert sorted(map(len, groups)) == [1, 1, BATCH]
+    half = answering._groups(model, SHORT[:2] * 2, None)
+    assert [len(group) for group in half] == [BATCH // 2]
     assert sorted(k for group in groups for k in group) == list(range(BATCH + 2))
 
 
@@ -129,6 +131,8 @@ def test_what_is_not_there_is_refused(answering: LocalAnswering) -> None:
         answering.predict("none", SHORT)
     with pytest.raises(UnknownModelError):
         answering.count_tokens("none", "x")
+    with pytest.raises(SetupError, match="on_out_of_range='maybe'"):
+        answering.predict("bert", SHORT, on_out_of_range="maybe")  # type: ignore[arg-type]
     with pytest.raises(SetupError, match="folder of a model"):
         open_local({})
 

@@ -1,6 +1,6 @@
 """The short form of soak and chaos: every answer is right, nothing hangs."""
 
-from benchmarks.chaos import _break, _recovery
+from benchmarks.chaos import break_party
 from benchmarks.deployment import open_parties, publish_models
 from benchmarks.load import Load
 
@@ -12,10 +12,10 @@ def test_a_party_is_killed_and_cut_off_under_load() -> None:
         questions = publish_models(parties, lengths=[16], tokens=0)
         load = Load(parties, questions, 2, TIMEOUT)
         load.start()
-        recoveries = {
-            kind: _recovery(load, _break(parties, kind, rank, 1.0), TIMEOUT)
-            for kind, rank in (("kill", 1), ("cut", 2))
-        }
+        recoveries = {}
+        for kind, rank in (("kill", 1), ("cut", 2)):
+            break_party(parties, kind, rank, 1.0)
+            recoveries[kind] = load.probe(TIMEOUT)
         load.stop()
         load.wait()
         memory, files = parties.usage()

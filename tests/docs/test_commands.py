@@ -198,7 +198,6 @@ def pip_cache() -> str:
         "docs/how-to/ask-a-model.md",
         "docs/how-to/answers-in-seconds.md",
         "docs/how-to/measure.md",
-        "docs/how-to/gateway.md",
     ],
 )
 def test_what_a_document_says_can_be_typed(
@@ -218,6 +217,13 @@ def test_what_a_document_says_can_be_typed(
                 if command not in shell.variables:
                     done.add(command)
     assert typed > 2
+
+
+def test_the_gateway_is_told_of_alike() -> None:
+    """README has the commands and the program of the how-to, so they are run there."""
+    readme = set(blocks(ROOT / "README.md"))
+    first, program, *_ = blocks(ROOT / "docs" / "how-to" / "gateway.md")
+    assert {first, program} <= readme
 
 
 def test_no_command_is_called_long_in_vain() -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -129,6 +130,26 @@ def test_langchain(gateway: Process) -> None:
     assert "".join(str(c.content) for c in chat.stream([("user", "the old cat")])) == (
         whole.content
     )
+
+
+def test_many_at_once_get_their_own_answers(gateway: Process, client: OpenAI) -> None:
+    vectors = [a.embedding for a in exact(gateway, "embed").predict(TEXTS)]
+    (expected,) = exact(gateway, "gpt2").generate("the old cat", 3)
+
+    def ask(k: int) -> bool:
+        if k % 3 == 2:
+            text = client.completions.create(
+                model="gpt2", prompt="the old cat", max_tokens=3, temperature=0
+            )
+            return text.choices[0].text == expected.text
+        row = client.embeddings.create(model="embed", input=TEXTS[k % 3]).data[0]
+        return cosine_of(row.embedding, vectors[k % 3]) > 0.999
+
+    with ThreadPoolExecutor(9) as pool:
+        assert all(pool.map(ask, range(9)))
+    figures = httpx.get(f"{gateway.address}/metrics").text
+    assert "ditto_num_requests_running 0.0" in figures
+    assert "ditto_num_requests_waiting 0.0" in figures
 
 
 def test_a_search_finds_what_the_float_model_finds(gateway: Process) -> None:

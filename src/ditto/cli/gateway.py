@@ -115,9 +115,14 @@ def gateway(
             "Say who answers: --local MODEL_DIR, or --deployment AGREEMENT --as FOLDER."
         )
     keys = _read_keys(api_key_file)
-    from ditto.gateway.context import Settings
-    from ditto.gateway.guard import is_loopback
-    from ditto.gateway.server import bind, serve_gateway
+    try:
+        from ditto.gateway.context import Settings
+        from ditto.gateway.guard import is_loopback
+        from ditto.gateway.server import bind, serve_gateway
+    except ModuleNotFoundError as missing:
+        raise SetupError(
+            f"The gateway needs {missing.name}: pip install 'ditto-mpc[gateway]'."
+        ) from None
 
     listener = bind(host, port)
     bound = listener.getsockname()[1]
@@ -130,9 +135,11 @@ def gateway(
         api_keys=keys,
     )
     with listener:
+        answering: Answering
         if deployment is not None:
             answering = _of_deployment(deployment, identity, model_dirs)
         else:
+            folders = _folders(model_dirs or [])
             cache = chosen_cache(no_cache)
             require("jax", "spu")
             from ditto.launch import Launched
@@ -141,22 +148,16 @@ def gateway(
             from ditto.api.answering import open_local
 
             with stages(quiet=quiet, verbose=verbose) as shown:
-                opened = open_local(
-                    _folders(model_dirs or []),
+                answering = open_local(
+                    folders,
                     profile=chosen_profile(profile, gelu, margin),
                     head=head,
                     calibration=calibration_texts(calibration),
+                    prepare=length or [16],
                     cache=cache,
                     trio=launched,
                     on_stage=shown.stage,
                 )
-                try:
-                    for tokens in length or [16]:
-                        opened.prepare(tokens, shown.stage)
-                except BaseException:
-                    opened.close()
-                    raise
-            answering = opened
         try:
             if not is_loopback(host):
                 _warn_of_strangers(host, with_keys=bool(keys))

@@ -232,8 +232,8 @@ def _distance(error: BaseException) -> int:
     """How far an error is from the cause."""
     if isinstance(error, PeerIdentityError):
         return 1
-    if isinstance(error, PeerError):
-        return 4
+    if isinstance(error, PeerError):  # who cannot be reached, before what is reported
+        return 3 if type(error) is PeerError else 4
     return 2 if isinstance(error, BusyError) else 0
 
 

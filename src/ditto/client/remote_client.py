@@ -36,7 +36,7 @@ from ditto.errors import (
     PeerLostError,
 )
 from ditto.files import cache_folder
-from ditto.trust import load_credentials
+from ditto.trust import Identity, load_credentials
 from ditto.wire import OnProgress
 from ditto.wire.agreement import Agreement, read_agreement
 from ditto.wire.catalogue import Release, ServiceStatus
@@ -181,7 +181,7 @@ class Client:
                 statuses = self._trios.statuses(
                     trio, min(_STATUS_SECONDS, max(left, 1))
                 )
-                _check_ready(statuses, self._agreement)
+                _check_ready(statuses)
                 releases = common_releases(statuses)
             except (PeerError, DeadlineError) as error:
                 if isinstance(error, PeerIdentityError) or left < _PAUSE:
@@ -193,14 +193,13 @@ class Client:
             return releases
 
 
-def _check_ready(statuses: list[ServiceStatus], agreement: Agreement) -> None:
-    """Raise PeerLostError if a trio starts or drains: it may not name its models."""
-    for status, party in zip(statuses, agreement.parties, strict=True):
-        if status.state != "ready":
-            raise PeerLostError(
-                f"{party.trust_domain} takes no runs now, it is {status.state}.",
-                peer=party.trust_domain,
-            )
+def _check_ready(statuses: Sequence[ServiceStatus]) -> None:
+    """Parties that are not ready do not say what will be served when they are."""
+    for status in statuses:
+        if status.state != "ready":  # one that drains may have lost its peers
+            name = Identity.parse(status.identity).trust_domain
+            why = f": {status.problem.rstrip('.')}" if status.problem else ""
+            raise PeerLostError(f"{name} is {status.state}{why}.", peer=name)
 
 
 @dataclass(frozen=True)

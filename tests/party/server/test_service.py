@@ -539,8 +539,12 @@ def test_status_tells_no_secret(service: Service) -> None:
 
 def test_a_party_that_leaves_is_named_and_comes_back(service: Service) -> None:
     service.hosts[1].stop()
-    with pytest.raises(PeerError, match=r"org-b\.example"):
+    with pytest.raises(PeerError, match=r"org-b\.example") as caught:
         service.ask(service.client(seconds=2), turn())
+    assert caught.value.peer == ORGANISATIONS[1]
+    with pytest.raises(PeerError) as caught:  # the others say whom they miss
+        service.one(replace(service.runs(turn())[2], request_id=new_id()), 2)
+    assert caught.value.peer == ORGANISATIONS[1]
     service.hosts[1] = service.start(1)
     client, start = service.client(seconds=30), turn()
     assert np.abs(service.ask(client, start) - first(W, X)[0]).max() < 0.01

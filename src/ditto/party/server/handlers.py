@@ -52,11 +52,11 @@ class Handlers:
         queue: RunQueue,
         *,
         status: Callable[[], ServiceStatus],
-        ready_models: Callable[[], dict[str, str]],
+        models_when_ready: Callable[[], dict[str, str]],
         on_gone: Callable[[str], None],
     ) -> None:
         self._store, self._library, self._queue = store, library, queue
-        self._status, self._ready_models = status, ready_models
+        self._status, self._models_when_ready = status, models_when_ready
         self._on_gone = on_gone
 
     def by_method(self) -> dict[Method, Handler]:
@@ -101,7 +101,7 @@ class Handlers:
         """Check a run, and have it wait for its turn."""
         self._queue.remember(request.request_id)
         try:
-            agreed = self._ready_models()
+            agreed = self._models_when_ready()
             if request.model not in agreed:
                 raise UnknownModelError(
                     f"{request.model[:80]!r} is not served by all three parties; these "

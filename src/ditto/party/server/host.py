@@ -48,6 +48,8 @@ class PartyHost:
         self._lock = threading.Lock()
         self._state: State = "starting"
         self._problem: str | None = None
+        self._lost: str | None = None
+        """The peer because of which the links are down, if it is known."""
         self._agreed: Models = {}
         self._draining = False
         limits = self.agreement.limits
@@ -73,7 +75,7 @@ class PartyHost:
             self._library,
             self._queue,
             status=self.status,
-            ready_models=self._ready_models,
+            models_when_ready=self._models_when_ready,
             on_gone=self._lane.drop,
         )
         self._calls: CallServer | None = None
@@ -168,17 +170,17 @@ class PartyHost:
             time=time.time(),
         )
 
-    def _ready_models(self) -> Models:
-        """What can be asked; raises PeerLostError, which is asked again, if nothing
-        can be now."""
+    def _models_when_ready(self) -> Models:
+        """What all three serve; raises if this party takes no runs."""
         with self._lock:
-            state, problem, agreed = self._state, self._problem, self._agreed
+            state, problem, lost = self._state, self._problem, self._lost
+            agreed = self._agreed
         if state != "ready":
             name = self._names[self._rank]
-            why = f": {problem}" if problem else ""
+            why = f": {problem.rstrip('.')}" if problem else ""
             raise PeerLostError(
                 f"{name} takes no runs now, it is {state}{why}. Ask again later.",
-                peer=name,
+                peer=name if state == "draining" else lost or name,
             )
         return agreed
 
@@ -187,7 +189,7 @@ class PartyHost:
     def on_up(self) -> None:
         """See LaneEvents."""
         with self._lock:
-            self._problem = None
+            self._problem = self._lost = None
         self._set_state("peers verified")
 
     def on_agreed(self, models: Models) -> None:
@@ -205,18 +207,19 @@ class PartyHost:
 
     def on_down(self, error: DittoError) -> None:
         """See LaneEvents."""
+        before = self.status().state
+        self._set_state("starting")  # first: nobody is told that models are gone
         with self._lock:
-            news = str(error) != self._problem
-            self._problem = error.public_message()
-            if isinstance(error, SetupError):
-                self._problem = str(error)
-            news = news and self._state != "starting"
-        self._set_state("starting")  # before: who is ready has its models
-        with self._lock:
+            self._problem = (
+                str(error) if isinstance(error, SetupError) else error.public_message()
+            )
+            self._lost = error.peer if isinstance(error, PeerError) else None
             self._agreed = {}
-        level = logging.WARNING if news else logging.DEBUG
-        peer = error.peer if isinstance(error, PeerError) else None
-        note("links down", level, error=error.code, peer=peer, text=str(error)[:300])
+        level = logging.DEBUG if before == "starting" else logging.WARNING
+        note(
+            "links down", level, error=error.code, peer=self._lost,
+            text=str(error)[:300],
+        )  # fmt: skip
 
     def on_run(self, ticket: Ticket, outcome: RunReply | DittoError) -> None:
         """See LaneEvents."""

@@ -178,6 +178,7 @@ class Lane:
     def _fall(self, session: Session | None, error: Exception) -> None:
         """The links are over: tell the peers, and all who wait here."""
         self._up = False
+        self._dropped.clear()
         if session is not None:
             with contextlib.suppress(Exception):
                 session.abort()

@@ -98,7 +98,8 @@ class RunQueue:
 
         ``put`` or ``refuse`` follows.
         """
-        if not (16 <= len(request_id) <= 64 and request_id.isalnum()):
+        plain = request_id.isascii() and request_id.isalnum()
+        if not (plain and 16 <= len(request_id) <= 64):
             raise RequestError(
                 "A request id has 16 to 64 letters and digits, drawn at random."
             )
