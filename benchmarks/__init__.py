@@ -8,6 +8,7 @@ The paper's tables, its baselines, and emulated networks:
     python -m benchmarks.protocols       every protocol: ours, the paper's and SPU's
     python -m benchmarks.matmul          our matmul beside SPU's
     python -m benchmarks.links           our links beside SPU's
+    python -m benchmarks.kernels         local products by XLA and by our C kernels
 
 What a person waits for:
 

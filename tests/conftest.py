@@ -1,5 +1,6 @@
 """Which tests are fast, and which need the machine for themselves."""
 
+import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -23,7 +24,9 @@ ALONE = (
     "e2e/test_interrupt.py*",
     "e2e/test_links.py*",
     "e2e/test_lost_peer.py*",
+    "e2e/test_rolling_upgrade.py*",
     "e2e/test_service.py*",
+    "e2e/test_what_a_party_sees.py*",
     "runtime/test_links.py*",
     "runtime/test_mailbox.py*",
     "runtime/test_scripts.py*",
@@ -66,6 +69,7 @@ SLOW = (
     "conformance/test_views.py*",
     "e2e/*",
     "evaluation/test_evaluate.py*",
+    "gateway/test_sdks.py*",
     "api/*",
     "models/test_formats.py::test_the_printed*",
     "models/test_parity.py*",
@@ -81,11 +85,18 @@ SLOW = (
 """All other tests are fast: together they answer in three minutes."""
 
 
+@pytest.fixture(scope="session")
+def folder_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all processes that run tests beside each other."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _cache_of_this_run(folder_of_this_run: Path) -> Iterator[None]:
     """Tests keep plans for each other, and leave those of whoever runs them alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DITTO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("DITTO_CACHE", str(folder_of_this_run / "kept"))
         yield
 
 

@@ -185,6 +185,14 @@ def test_a_client_of_a_deployment_needs_neither_jax_nor_spu() -> None:
     )
 
 
+def test_a_gateway_is_a_client() -> None:
+    """A machine that only asks has no jax, no spu, and nothing of owner or party."""
+    modules, _ = loaded_by("ditto.gateway.server")
+    assert "uvicorn" in modules
+    assert not {"jax", "spu", "ditto.compiler", "ditto.party", "ditto.owner"} & modules
+    assert within(reached_from("ditto.gateway"), "api") == set()
+
+
 def test_a_deployment_is_asked_where_neither_is_installed(tmp_path: Path) -> None:
     code = (
         "import sys\n"

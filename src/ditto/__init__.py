@@ -105,4 +105,9 @@ def __getattr__(name: str) -> object:
         return import_module("importlib.metadata").version("ditto-mpc")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'ditto' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    try:
+        return getattr(import_module(_HOME_OF[name]), name)
+    except ModuleNotFoundError as error:
+        from ditto.extras import explained
+
+        raise explained(error) from None

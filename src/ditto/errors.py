@@ -77,7 +77,7 @@ class RequestError(MessageError):
 
 
 class UnknownModelError(RequestError):
-    """A model is asked for that is not served. The text names those that are."""
+    """A model that is not served. The text names it, and those that are."""
 
     code = "unknown-model"
 
@@ -293,3 +293,22 @@ class CheckpointError(DittoError):
 
     code = "checkpoint"
     public = "The model cannot be loaded."
+
+
+class ChatTemplateError(DittoError):
+    """A chat template that cannot be read, or that refuses a conversation.
+
+    ``reason`` is what a template that refuses says, to whoever asked: templates check
+    the order of roles so.
+    """
+
+    code = "chat-template"
+    public = "The model's chat template does not take this conversation."
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def public_message(self) -> str:
+        """See DittoError; the reason goes to the one who wrote the conversation."""
+        return f"{self.public} It says: {self.reason}" if self.reason else self.public

@@ -131,8 +131,9 @@ def test_tokens_that_are_wrong_are_marked(tmp_path: Path, trio: ThreadTrio) -> N
         (token,) = model.stream("THE OLD", 1, reveal=reveal)
         assert token.doubts == (None,)
     with pytest.warns(AnswerWarning, match="Token 1 is not to be trusted"):
-        (token,) = model.stream("zzzz", 1)
-    assert token.doubts[0] is not None
+        tokens = [next(model.stream(text, 1)) for text in ("zz", "zzz", "zzzz")]
+    # what wraps is anything, so it may be right by chance: one in forty is
+    assert any(token.doubts[0] is not None for token in tokens)
 
 
 def test_one_wrong_logit_among_many_is_doubted() -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from ditto.native.library import levels
 from tests.cli.test_cli import ROOT, ditto, ends_without_parties
 from tests.folders import bert_folder, gpt2_folder
 
 COMMANDS = (
-    "inference", "layer", "links", "matmul", "ordinary_texts", "plans", "protocols",
-    "chaos", "check_cost", "compiling", "everyday", "ranges", "report", "safety",
-    "soak", "spu_cost",
+    "chaos", "check_cost", "compiling", "everyday", "inference", "kernels", "layer",
+    "links", "matmul", "ordinary_texts", "plans", "protocols", "ranges", "report",
+    "safety", "soak", "spu_cost",
 )  # fmt: skip
 
 
@@ -55,6 +56,15 @@ def test_a_command_that_is_ended_leaves_no_party_behind(
 ) -> None:
     command = [sys.executable, "-m", "benchmarks.links", "--repeat", "1000000"]
     ends_without_parties(command, number, send, delay)
+
+
+def test_all_kernels_give_the_same_words(tmp_path: Path) -> None:
+    """The command ends with an error if two of them disagree."""
+    results = tmp_path / "kernels.json"
+    done = benchmark("kernels", "--repeat", "2", "--json", str(results))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(results.read_text())
+    assert {row["kernel"] for row in rows} == {"XLA", *(each.name for each in levels())}
 
 
 def test_everyday_measures_two_runs_of_a_small_model(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Every ``$`` line of a console block and every complete Python block is run as it stands,
 one after another, in a copy of the checkout with an environment of its own: what a
-document does not install is not there.
+document does not install is not there. A command that two documents share is run once.
 """
 
 import os
@@ -27,12 +27,23 @@ NOT_COPIED = shutil.ignore_patterns(
 )
 TEXTS = ["A letter of mine.", "thanks", "Is this read?"]
 LONG = {
+    "ditto verify $MODEL_DIR --texts texts.txt --plot verified.png",
+    "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode simulate --limit 20",
+    "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode mpc --limit 3",
+    "python -m benchmarks.inference --models bert-tiny --profiles puma,ditto --network lan --repeat 3 --json lan.json",  # noqa: E501
+    "python -m benchmarks.report lan.json --out report",
     "python -m benchmarks.plans --json before.json     # then change something",
     "python -m benchmarks.plans --json after.json",
     "python -m benchmarks.plans compare before.json after.json",
     "python -m benchmarks.everyday $MODEL_DIR",
+    "python -m benchmarks.search $MODEL_DIR",
 }
-"""Minutes each; ``tests/benchmarks`` runs them on small models."""
+"""Minutes each, or they go on from one that is. ``tests/cli`` and ``tests/benchmarks``
+run them on small models; here they are run if DITTO_DOCS is ``all``."""
+NEVER = {command for command in LONG if "benchmarks.plans" in command} | {
+    "python -m benchmarks.everyday $MODEL_DIR"
+}
+LEFT_OUT = NEVER if os.environ.get("DITTO_DOCS") == "all" else LONG
 
 pytestmark = pytest.mark.skipif(MINILM is None, reason="DITTO_MINILM names no model")
 
@@ -54,7 +65,8 @@ def blocks(document: Path) -> Iterator[Block]:
     """The fenced blocks of a document that can be run."""
     text = document.read_text()
     for language, body in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
-        if language == "console" or (language == "python" and "import ditto" in body):
+        whole = re.search(r"^import (\w+ as \w+, )?(ditto|openai)", body, re.M)
+        if language == "console" or (language == "python" and whole):
             yield Block(language, body)
 
 
@@ -83,6 +95,12 @@ def installed(checkout: Path) -> Path:
         lines = [f"{review(k)}\t{k % 2}" for k in range(rows)]
         (glue / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n")
     return checkout
+
+
+@pytest.fixture(scope="module")
+def done() -> set[str]:
+    """What was typed before, in the same folder."""
+    return set()
 
 
 def review(k: int) -> str:
@@ -142,16 +160,22 @@ class Shell:
         )
         assert process.stdout is not None
         try:
-            assert process.stdout.readline().startswith("ready: model, at "), command
-            text = "A private sentence, and more of it."
-            said = self.type(f"ditto run $MODEL_DIR -v --text '{text}' 2>&1")
-            assert "found the parties of ditto serve" in said
-            assert "starting three parties" not in said
+            ready = process.stdout.readline()
+            assert re.match(r"ready: (model|minilm), at ", ready), command
+            if command.startswith("ditto serve"):
+                self.find_parties()
             yield
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=30)
         assert process.returncode == 130
+
+    def find_parties(self) -> None:
+        """The parties that stay answer other commands."""
+        text = "A private sentence, and more of it."
+        said = self.type(f"ditto run $MODEL_DIR -v --text '{text}' 2>&1")
+        assert "found the parties of ditto serve" in said
+        assert "starting three parties" not in said
 
     def python(self, code: str) -> str:
         """Run a program as it stands."""
@@ -176,7 +200,9 @@ def pip_cache() -> str:
         "docs/how-to/measure.md",
     ],
 )
-def test_what_a_document_says_can_be_typed(installed: Path, document: str) -> None:
+def test_what_a_document_says_can_be_typed(
+    installed: Path, document: str, done: set[str]
+) -> None:
     shell, typed = Shell(installed), 0
     with ExitStack() as servers:
         for block in blocks(ROOT / document):
@@ -184,11 +210,20 @@ def test_what_a_document_says_can_be_typed(installed: Path, document: str) -> No
                 assert shell.python(block.text), block.text
             for command in block.commands:
                 typed += 1
-                if command.startswith("ditto serve"):
+                if command.startswith(("ditto serve", "ditto gateway")):
                     servers.enter_context(shell.served(command))
-                elif command not in LONG:
+                elif command not in LEFT_OUT | done:
                     shell.type(command)
+                if command not in shell.variables:
+                    done.add(command)
     assert typed > 2
+
+
+def test_the_gateway_is_told_of_alike() -> None:
+    """README has the commands and the program of the how-to, so they are run there."""
+    readme = set(blocks(ROOT / "README.md"))
+    first, program, *_ = blocks(ROOT / "docs" / "how-to" / "gateway.md")
+    assert {first, program} <= readme
 
 
 def test_no_command_is_called_long_in_vain() -> None:

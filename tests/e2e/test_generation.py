@@ -4,6 +4,7 @@ The model is small and trained here, on the language reference that ships with P
 docs/results has the larger one: 20 prompts, 20 tokens, three processes.
 """
 
+import fcntl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,8 +29,17 @@ TIE = 0.05
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("trained")
+def folder(folder_of_this_run: Path) -> Path:
+    """Trained by one process for all that run tests beside it."""
+    out = folder_of_this_run / "trained"
+    with (folder_of_this_run / "training").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (out / "config.json").exists():
+            train(out)
+    return out
+
+
+def train(out: Path) -> None:
     options = {"layers": 2, "width": 128, "heads": 4, "vocabulary": 2048, "steps": 400}
     given = [part for name, n in options.items() for part in (f"--{name}", str(n))]
     subprocess.run(
@@ -38,7 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         timeout=600,
     )
-    return out
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,15 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+from openai import NotFoundError, OpenAI
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 import ditto
+from benchmarks.search import running_gateway
 from ditto.api import from_pretrained
 from ditto.cli import app
 from ditto.client import Tokenizer
@@ -24,6 +27,7 @@ from tests.cli.test_cli import ditto as command
 from tests.deployments import free_ports
 from tests.folders import TEXTS, bert_folder, gpt2_folder
 
+PROMPT = TEXTS[1][:8]
 READY_SECONDS = 60.0
 ORGANISATIONS = ("org-a", "org-b", "org-c")
 
@@ -153,12 +157,13 @@ def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
     with from_pretrained(bert, calibration=TEXTS, mode="float") as model:
         (exact,) = model.predict(TEXTS[:1])
     with from_pretrained(gpt2, calibration=TEXTS, mode="float") as model:
-        tokens = "".join(t.texts[0] for t in model.stream(TEXTS[0][:12], 3))
+        tokens = "".join(t.texts[0] for t in model.stream(PROMPT, 3))
+    assert tokens
     done("run", "acme/bert:1", "--text", TEXTS[0], "--json", str(out), *client)
     (answer,) = json.loads(out.read_text())["answers"]
     assert answer["label"] == exact.label
     assert np.abs(np.array(answer["logits"]) - exact.logits).max() < 0.02
-    prompt = ["--prompt", TEXTS[0][:12], "--tokens", "3"]
+    prompt = ["--prompt", PROMPT, "--tokens", "3"]
     done("generate", "acme/gpt2:1", *prompt, "--json", str(out), *client)
     assert json.loads(out.read_text())["text"] == tokens
 
@@ -171,8 +176,31 @@ def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
     assert "ditto_request_success_total 6.0" in metrics
     assert parties.page(0, "/health")[0] == 200
     assert parties.page(0, "/other")[0] == 404
+    _speaks_openai(parties, exact.label, tokens, tmp_path)
     _survives_a_kill(parties, exact.logits)
     _leaves_no_text(parties)
+
+
+def _speaks_openai(
+    parties: Parties, label: str | None, tokens: str, folder: Path
+) -> None:
+    """The same answers through a gateway of the client's, by OpenAI's own package."""
+    arguments = ("--deployment", str(parties.deployment), "--as", str(parties.alice))
+    with running_gateway(folder, *arguments) as (address, _):
+        with OpenAI(base_url=f"{address}/v1", api_key="none") as client:
+            names = [model.id for model in client.models.list()]
+            assert names == ["acme/bert:1", "acme/gpt2:1"]
+            told = client.completions.create(
+                model="acme/gpt2:1", prompt=PROMPT, max_tokens=3, temperature=0
+            )
+            assert told.choices[0].text == tokens
+            with pytest.raises(NotFoundError, match=r"there are: 'acme/bert:1'"):
+                client.completions.create(model="acme/other:1", prompt="the")
+        asked = {"model": "acme/bert:1", "input": TEXTS[:1]}
+        found = httpx.post(f"{address}/classify", json=asked, timeout=60).json()
+        assert found["data"][0]["label"] == label
+        shown = httpx.get(f"{address}/ditto/verification", timeout=60).text
+        assert all(f"{name}.example" in shown for name in ORGANISATIONS)
 
 
 async def _asks_with_asyncio(parties: Parties, logits: np.ndarray) -> None:
@@ -233,7 +261,7 @@ def memory_search(pid: int, patterns: list[bytes]) -> tuple[list[int], int]:
 def _survives_a_kill(parties: Parties, logits: np.ndarray) -> None:
     """A party is killed, and comes back: the client asks until it is answered."""
     with ditto.Client(parties.deployment, parties.alice) as client:
-        stream = client.stream("acme/gpt2:1", TEXTS[0][:12], 3, timeout=90)
+        stream = client.stream("acme/gpt2:1", PROMPT, 3, timeout=90)
         first = next(stream)
         parties.processes[1].kill()
         parties.processes[1].wait()
@@ -245,7 +273,7 @@ def _survives_a_kill(parties: Parties, logits: np.ndarray) -> None:
         assert np.abs(answer.output - logits).max() < 0.02
         rest = list(stream)  # its state is gone: the text is begun again
         expected = [first.token, *(each.token for each in rest)]
-        again = client.stream("acme/gpt2:1", TEXTS[0][:12], 3)
+        again = client.stream("acme/gpt2:1", PROMPT, 3)
         assert [each.token for each in again] == expected
     assert parties.wait_until_ready() < READY_SECONDS
 
@@ -253,7 +281,7 @@ def _survives_a_kill(parties: Parties, logits: np.ndarray) -> None:
 def _leaves_no_text(parties: Parties) -> None:
     logged = parties.logs()
     assert "run finished" in logged
-    for word in (TEXTS[0][:12], "cat sat"):
+    for word in (PROMPT, "cat sat"):
         assert word not in logged
     for line in logged.splitlines():
         if line.startswith("{"):

@@ -6,6 +6,7 @@ the source that leaves a text here without its place is an error: mend the list.
 """
 
 from .leak import Leak
+from .leaks_of_gateway import GATEWAY
 from .leaks_of_protocols import MASKS_OF_PROTOCOLS
 
 DEALING = "sharing/test_dealing.py::"
@@ -368,4 +369,4 @@ AROUND = (
     ),
 )
 
-LEAKS = (*MASKS_OF_PROTOCOLS, *DEALT, *KEYS, *AROUND)
+LEAKS = (*MASKS_OF_PROTOCOLS, *DEALT, *KEYS, *AROUND, *GATEWAY)

@@ -31,7 +31,7 @@ KINDS = [
     for kind in vars(ditto.errors).values()
     if isinstance(kind, type) and issubclass(kind, DittoError)
 ]
-TELLING = {"RequestError", "UnsupportedOperationError"}
+TELLING = {"RequestError", "UnknownModelError", "UnsupportedOperationError"}
 """Kinds whose texts are made of what is public, besides those of peers."""
 
 

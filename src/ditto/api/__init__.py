@@ -1,7 +1,7 @@
 """A checkpoint folder in, private answers out: a model run by three local parties.
 
 In topological order: local, warm, backends, doubt, answers, out_of_range, prompts,
-pretrained, loading, export, warm_service.
+pretrained, loading, export, warm_service, answering.
 """
 
 from ditto.api.answers import Answer, Generation, Token

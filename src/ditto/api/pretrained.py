@@ -1,5 +1,6 @@
 """A model, its tokenizer and who computes it, asked in private."""
 
+import copy
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -118,6 +119,12 @@ class Pretrained:
             on_out_of_range=self._policy,
             name=self.name,
         )
+
+    def with_policy(self, on_out_of_range: OnOutOfRange) -> "Pretrained":
+        """The same model, at the same parties, with another ``on_out_of_range``."""
+        same = copy.copy(self)
+        same._policy = check_policy(on_out_of_range)
+        return same
 
     def __repr__(self) -> str:
         model = self.model

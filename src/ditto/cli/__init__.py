@@ -12,6 +12,7 @@ from ditto.cli import (
     doctor,
     evaluate,
     export,
+    gateway,
     generate,
     owner,
     party,
@@ -39,12 +40,13 @@ app = typer.Typer(
 app.command("run")(with_named_values(run.run))
 app.command("generate")(with_named_values(generate.generate))
 app.command("serve")(with_named_values(serve.serve))
+app.command("gateway")(with_named_values(gateway.gateway))
 app.command("export")(with_named_values(export.export))
 app.command("convert")(with_named_values(convert.convert))
 app.command("eval")(with_named_values(evaluate.evaluate))
 app.command("verify")(with_named_values(verify.verify))
-app.command("status")(with_named_values(status.status))
 app.command("doctor")(with_named_values(doctor.doctor))
+app.command("status")(with_named_values(status.status))
 app.command("compile")(with_named_values(plan.compile_))
 app.command("explain")(with_named_values(plan.explain))
 app.command("estimate")(with_named_values(plan.estimate))
@@ -93,6 +95,7 @@ def run_app(commands: typer.Typer) -> None:
 
     from ditto.cli.signals import end_by_signals
     from ditto.errors import DittoError
+    from ditto.extras import explained
 
     def say(code: str, text: str) -> None:
         # no line is broken here, so that a command in it can be copied
@@ -105,6 +108,12 @@ def run_app(commands: typer.Typer) -> None:
     except DittoError as error:
         say(error.code, str(error))
         sys.exit(exit_code_of(error))
+    except ModuleNotFoundError as error:
+        reason = explained(error)
+        if not isinstance(reason, DittoError):
+            raise
+        say(reason.code, str(reason))
+        sys.exit(exit_code_of(reason))
     except BrokenPipeError:  # whoever read the output has seen enough
         sys.stdout = None
         sys.exit(ExitCode.FAILED)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 def _pinned(package: str) -> str:
     """The one version that this release asks for."""
-    pins = (line.partition("==") for line in requires("ditto-mpc") or ())
-    return next(pin for name, _, pin in pins if name == package)
+    lines = (line.partition(";")[0] for line in requires("ditto-mpc") or ())
+    pins = (line.partition("==") for line in lines)
+    return next(pin.strip() for name, _, pin in pins if name == package)
 
 
 SPU_WHEEL = _pinned("spu")
@@ -93,6 +94,7 @@ def _findings(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
     yield "numpy", _package("numpy", None)
     yield "cryptography", _package("cryptography", None)
     yield "cpu", _cpu()
+    yield "products", _products()
     yield "memory", _memory()
     tell("starting three parties on loopback, with TLS")
     yield from _parties(tell)
@@ -123,6 +125,15 @@ def _cpu() -> Finding:
     found = f"{os.cpu_count()} cores, {features}"
     advice = "SPU's wheel needs AVX2 and masks need AES-NI to be fast; use another CPU."
     return not missing, found, advice
+
+
+def _products() -> Finding:
+    """XLA is right as well, so nothing is wrong with it."""
+    from ditto.native import Level, level
+
+    if level() > Level.XLA:
+        return True, f"by {level().name}, in C", ""
+    return True, "by XLA: the package was built without a C compiler", ""
 
 
 def _memory() -> Finding:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from ditto.extras import require
 from ditto.files import warm_socket
 from ditto.launch import Launched
 
@@ -15,4 +16,5 @@ def early_parties(
         return None  # a bundle, or a mistake
     if warm_socket().exists() and not no_serve:
         return None
+    require("jax", "spu")  # else three processes would say so, and at length
     return Launched(compiled=cache or None)

@@ -7,7 +7,6 @@ compared with the digest that all three named.
 
 import contextlib
 import hashlib
-import json
 import shutil
 import tempfile
 import threading
@@ -19,14 +18,16 @@ from ditto.client.answering import ModelCard
 from ditto.client.bundle import ClientBundle, read_client_bundle
 from ditto.client.connection import PartyConnection
 from ditto.errors import (
+    CheckpointError,
     DisagreementError,
     MessageError,
     PlanError,
     SetupError,
     UnknownModelError,
 )
-from ditto.files import Json, private_folder, read_limited
+from ditto.files import private_folder, read_limited
 from ditto.models import Head
+from ditto.models.chat_files import read_chat_files
 from ditto.wire.catalogue import NamedRelease, Release, ServiceStatus, as_body
 from ditto.wire.manifest import MANIFEST, write_file
 from ditto.wire.methods import CLIENT_FOLDER
@@ -34,7 +35,6 @@ from ditto.wire.methods import CLIENT_FOLDER
 MAX_FOLDER = 256 << 20
 """Bytes of all files of a client's folder."""
 _MAX_FILES = 64
-_MAX_CONFIG = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -168,16 +168,10 @@ def _read(path: Path, release: Release) -> OpenedModel:
 
 
 def _card(release: Release, path: Path) -> ModelCard:
-    config = _tokenizer_config(path)
-    template = config.get("chat_template")
-    tokens = {
-        name: text
-        for name in ("bos_token", "eos_token", "unk_token", "pad_token")
-        if isinstance(text := _token(config.get(name)), str)
-    }
-    jinja = path / "chat_template.jinja"
-    if jinja.is_file():
-        template = read_limited(jinja, _MAX_CONFIG, PlanError, "16 MiB").decode()
+    try:
+        chat = read_chat_files(path)
+    except CheckpointError as error:
+        raise PlanError(str(error)) from None
     return ModelCard(
         name=release.name,
         owner=release.owner,
@@ -185,22 +179,6 @@ def _card(release: Release, path: Path) -> ModelCard:
         max_tokens=release.max_tokens,
         digest=release.digest,
         created=release.created,
-        chat_template=template if isinstance(template, str) else None,
-        special_tokens=tokens,
+        chat_template=chat.template,
+        special_tokens=chat.special_tokens,
     )
-
-
-def _token(value: object) -> object:
-    return value.get("content") if isinstance(value, dict) else value
-
-
-def _tokenizer_config(path: Path) -> Json:
-    file = path / "tokenizer_config.json"
-    if not file.is_file():
-        return {}
-    text = read_limited(file, _MAX_CONFIG, PlanError, "16 MiB")
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return config if isinstance(config, dict) else {}

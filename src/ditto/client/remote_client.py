@@ -28,7 +28,13 @@ from ditto.client.releases import (
 )
 from ditto.client.remote import RemoteDeployment, Trios
 from ditto.client.sampling import Sampling
-from ditto.errors import DittoError, PeerError, PeerIdentityError, PeerLostError
+from ditto.errors import (
+    DeadlineError,
+    DittoError,
+    PeerError,
+    PeerIdentityError,
+    PeerLostError,
+)
 from ditto.files import cache_folder
 from ditto.trust import Identity, load_credentials
 from ditto.wire import OnProgress
@@ -177,7 +183,7 @@ class Client:
                 )
                 _check_ready(statuses)
                 releases = common_releases(statuses)
-            except PeerError as error:
+            except (PeerError, DeadlineError) as error:
                 if isinstance(error, PeerIdentityError) or left < _PAUSE:
                     raise
                 trio = (trio + 1) % self._agreement.trios
@@ -190,7 +196,7 @@ class Client:
 def _check_ready(statuses: Sequence[ServiceStatus]) -> None:
     """Parties that are not ready do not say what will be served when they are."""
     for status in statuses:
-        if status.state not in ("ready", "draining"):
+        if status.state != "ready":  # one that drains may have lost its peers
             name = Identity.parse(status.identity).trust_domain
             why = f": {status.problem.rstrip('.')}" if status.problem else ""
             raise PeerLostError(f"{name} is {status.state}{why}.", peer=name)

@@ -1,8 +1,8 @@
 """Transformers in plain JAX, from Hugging Face folders.
 
 In topological order: tensors, json_file, sentence, head, tokenizer_layout, families,
-formats, checkpoint, conversion, hub, tokenizer_files, layers, parameters, pooling,
-family, bert, modernbert, gpt2, model, computation, random.
+formats, checkpoint, conversion, hub, tokenizer_files, chat_files, chat_template,
+layers, parameters, pooling, family, bert, modernbert, gpt2, model, computation, random.
 """
 
 from typing import TYPE_CHECKING

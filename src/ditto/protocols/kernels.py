@@ -1,12 +1,14 @@
 """Local contractions over a ring: the arithmetic a party does alone.
 
-Rings of up to 32 bits use XLA's int32 dots, which are vectorised and wrap as the ring
-does. (uint32, uint64 and int64 dots in jax and numpy are twenty times slower.) The
-64-bit ring is cut into limbs of 16 bits whose float64 products are exact.
+Rings of up to 32 bits are multiplied by our C kernels (``ditto.native``), or where
+there are none by XLA's int32 dots, which are vectorised and wrap as the ring does.
+(uint32, uint64 and int64 dots in jax and numpy are twenty times slower.) The 64-bit
+ring is cut into limbs of 16 bits whose float64 products are exact.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import jax
@@ -15,35 +17,70 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.fixedpoint import Ring, Words
+from ditto.native import (
+    Level,
+    Packed,
+    Packing,
+    level,
+    multiplies,
+    multiply,
+    pack,
+    packing_of,
+)
 from ditto.sharing import Shared
 
 _LIMB = 16
 Operand = npt.NDArray[np.integer] | jax.Array
-Operands = tuple[Operand, Operand]
+Part = Literal["first", "second", "total"]
+"""Of what a party has of a tensor: one of its shares, or the sum of both."""
 _LARGE = 1 << 18
 """Elements from which an array is worth keeping as XLA's."""
 _EXACT = 53 - 2 * _LIMB  # log2 of the longest exact float64 dot product of limbs
 
 
 class Prepared:
-    """The shares of a tensor as XLA takes them, each made when it is first wanted."""
+    """The shares of a tensor as the kernels take them, made when first wanted."""
 
     def __init__(self, shared: Shared) -> None:
         self._first, self._second = shared.first, shared.second
+        self.is_weight = False
+        self._packed: dict[tuple[Packing, Part], Packed] = {}
+
+    def words(self, part: Part) -> npt.NDArray[np.uint32]:
+        """A part as words of 32 bits."""
+        match part:
+            case "first":
+                return _as_words(self._first)
+            case "second":
+                return _as_words(self._second)
+        return self._total
+
+    @cached_property
+    def _total(self) -> npt.NDArray[np.uint32]:
+        return _as_words(self._first + self._second)
+
+    def packed(self, subscripts: str, part: Part) -> Packed:
+        """A part as the second operand of an einsum: of weights it is kept."""
+        key = packing_of(subscripts), part
+        if key not in self._packed:
+            words = self.words(part)
+            self.__dict__.pop("_total", None)  # it is not wanted a second time
+            self._packed[key] = pack(subscripts, words)
+        return self._packed[key]
 
     @cached_property
     def first(self) -> Operand:
-        """The first share."""
+        """The first share, as XLA takes it."""
         return _settled(_as_int32(self._first))
 
     @cached_property
     def second(self) -> Operand:
-        """The second share."""
+        """The second share, as XLA takes it."""
         return _settled(_as_int32(self._second))
 
     @cached_property
     def total(self) -> Operand:
-        """The sum of both."""
+        """The sum of both, as XLA takes it."""
         return _settled(_as_int32(self._first + self._second))
 
 
@@ -58,10 +95,13 @@ def prepared(x: Shared) -> Prepared:
 
 
 def resident(x: Shared) -> Shared:
-    """The same shares, in the memory in which XLA will take them."""
+    """The same shares of a weight, in the memory where the kernels will take them."""
     if x.ring.bits != 32:
         return x
     held = prepared(x)
+    held.is_weight = True
+    if level() > Level.XLA:
+        return x
     first, second = (np.asarray(s).view(np.uint32) for s in (held.first, held.second))
     same = Shared(first, second, x.type)
     _PREPARED[same] = held
@@ -72,24 +112,49 @@ def resident(x: Shared) -> Shared:
 def shared_einsum(subscripts: str, x: Shared, y: Shared) -> Words:
     """What a party multiplies by itself: x_i (y_i + y_{i+1}) + x_{i+1} y_i."""
     if x.ring.bits <= 32:
-        a, b = prepared(x), prepared(y)
-        return ring_einsum(subscripts, (a.first, b.total), (a.second, b.first), x.ring)
+        if _is_weight(x) and not _is_weight(y):  # the sum is the same either way
+            subscripts, x, y = _exchanged(subscripts), y, x
+        return einsum_with(subscripts, [x.first, x.second], y, ["total", "first"])
     z = _wide_einsum(subscripts, x.first, y.ring.reduce(y.first + y.second))
     z = z + _wide_einsum(subscripts, x.second, y.first)
     return x.ring.reduce(np.asarray(z))
 
 
-def ring_einsum(
-    subscripts: str, first: Operands, second: Operands, ring: Ring
+def einsum_with(
+    subscripts: str, xs: Sequence[Words], y: Shared, parts: Sequence[Part]
 ) -> Words:
-    """einsum(*first) + einsum(*second) over a ring of up to 32 bits."""
-    operands = [_as_int32(array) for array in (*first, *second)]
-    z = np.asarray(_int32_kernel(subscripts)(*operands)).view(np.uint32)
-    return ring.reduce(z)
+    """The sum of einsum(x, part of y), of one x or two; rings of up to 32 bits."""
+    held = prepared(y)
+    if multiplies(subscripts):
+        words = [_as_words(x) for x in xs]
+        z = (
+            multiply(subscripts, words, [held.packed(subscripts, p) for p in parts])
+            if held.is_weight
+            else multiply(subscripts, words, [held.words(p) for p in parts])
+        )
+        return y.ring.reduce(np.ascontiguousarray(z))
+    sides = [getattr(held, part) for part in parts]
+    operands = [o for pair in zip(xs, sides, strict=True) for o in pair]
+    kernel = _int32_kernel(subscripts) if len(xs) == 2 else _dot_kernel(subscripts)
+    z = np.asarray(kernel(*(_as_int32(o) for o in operands))).view(np.uint32)
+    return y.ring.reduce(z)
 
 
-def ring_einsum_public(subscripts: str, x: Operand, y: Operand, ring: Ring) -> Words:
+def _is_weight(x: Shared) -> bool:
+    return x in _PREPARED and _PREPARED[x].is_weight
+
+
+def _exchanged(subscripts: str) -> str:
+    operands, _, result = subscripts.partition("->")
+    left, _, right = operands.partition(",")
+    return f"{right},{left}->{result}"
+
+
+def ring_einsum_public(subscripts: str, x: Words, y: Words, ring: Ring) -> Words:
     """einsum(x, y) over a ring of up to 32 bits."""
+    if multiplies(subscripts):
+        z = multiply(subscripts, [_as_words(x)], [_as_words(y)])
+        return ring.reduce(np.ascontiguousarray(z))
     z = np.asarray(_dot_kernel(subscripts)(_as_int32(x), _as_int32(y)))
     return ring.reduce(z.view(np.uint32))
 
@@ -97,8 +162,11 @@ def ring_einsum_public(subscripts: str, x: Operand, y: Operand, ring: Ring) -> W
 def _as_int32(array: Operand) -> Operand:
     if isinstance(array, jax.Array):
         return array
-    wide = np.ascontiguousarray(array).astype(np.uint32, copy=False)
-    return wide.view(np.int32)
+    return np.ascontiguousarray(_as_words(array)).view(np.int32)
+
+
+def _as_words(array: npt.NDArray[np.integer]) -> npt.NDArray[np.uint32]:
+    return array.astype(np.uint32, copy=False)
 
 
 def _settled(array: Operand) -> Operand:

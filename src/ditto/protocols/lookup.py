@@ -28,12 +28,19 @@ Source
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType, Words
+from ditto.fixedpoint import FxpType
 from ditto.protocols.blocks import Rounds
-from ditto.protocols.kernels import prepared, ring_einsum, ring_einsum_public
+from ditto.protocols.kernels import Part, einsum_with
 from ditto.protocols.multiply import product_task
 from ditto.protocols.party import Party
 from ditto.sharing import Rank, Shared, SharedIndices
+
+_PARTS: dict[Rank, list[Part]] = {
+    Rank.P0: ["total"],
+    Rank.P1: ["first", "second"],
+    Rank.P2: ["second", "first"],
+}
+"""What the one-hot words of each party select from; that shared with P0 comes first."""
 
 
 def lookup(
@@ -52,22 +59,10 @@ def lookup(
             f"table of {table.shape[0]} rows of {table.type}."
         )
     ring, rows = table.ring, table.shape[1:]
-    shares = prepared(table)
-    dot = "ni,i...->n..."
-
-    def local(one_hots: list[Words]) -> Words:
-        if party.rank == Rank.P0:
-            return ring_einsum_public(dot, one_hots[0], shares.total, ring)
-        wide, own = one_hots
-        shared_with_p0, other = (
-            (shares.first, shares.second)
-            if party.rank == Rank.P1
-            else (shares.second, shares.first)
-        )
-        return ring_einsum(dot, (wide, shared_with_p0), (own, other), ring)
-
+    axes = "abcdefgh"[: len(rows)]
+    parts = _PARTS[party.rank]
     z = np.empty((indices.keys.shape[1], *rows), ring.dtype)
     for part, one_hots in indices.one_hots(party.rank):
-        z[part] = local(one_hots)
+        z[part] = einsum_with(f"ni,i{axes}->n{axes}", one_hots, table, parts)
     z = z.reshape(*indices.shape, *rows)
     return party.run_task(product_task(z, table.type, to, rounds, checked=checked))

@@ -1,0 +1,194 @@
+"""Two trios against one where the network is the limit; and one of them is killed."""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ditto
+from benchmarks import show
+from benchmarks.deployment import Question, publish_models
+from benchmarks.load import Outcome
+from benchmarks.network import find_network, open_hosts
+from benchmarks.trio_processes import SharedClient, TrioProcesses
+from ditto.errors import SetupError
+
+_TIMEOUT = 300.0
+_LENGTH = 8
+_TRIOS = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """Answers in a second while there are always questions that wait, and how many
+    cores the parties kept busy meanwhile."""
+
+    trios: int
+    throughput: float
+    cores: float
+
+
+def main(
+    network: show.NetworkName = "wan",
+    requests: Annotated[int, typer.Option(help="That are timed.", min=1)] = 24,
+    threads: Annotated[int, typer.Option(help="That ask at a time.", min=2)] = 6,
+    repeats: Annotated[int, typer.Option(help="Of one trio and of two.", min=1)] = 1,
+    json_file: show.JsonFile = None,
+    inside: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    """Ask two trios of `ditto party serve`, and one of them alone, over mTLS.
+
+    Each organisation is a host with its parties of both trios; the hosts have a network
+    between them, and the client is at the first. The model is a BERT with one layer of
+    width 32, so small that a run waits for messages nearly all of its time. At last all
+    three processes of one trio are killed while questions are asked.
+    """
+    if inside:
+        where = json.loads(inside)
+        result = measure(where["hosts"], where["prefixes"], requests, threads, repeats)
+        show.write(json_file, result)
+        return
+    asked = find_network(network)
+    if asked.shaped:
+        with open_hosts(asked) as hosts:
+            where = {
+                "hosts": [host.rpartition(":")[0] for host in hosts.hosts],
+                "prefixes": hosts.prefixes,
+            }
+            numbers = {"requests": requests, "threads": threads, "repeats": repeats}
+            result = _measure_inside(hosts.prefixes[0], where, numbers)
+            result["measured"] = asdict(hosts.measured)
+    else:
+        result = measure(["127.0.0.1"] * 3, [[]] * 3, requests, threads, repeats)
+    result |= {"network": network, "command": show.command_line("benchmarks.trios")}
+    rows = [[name, str(value)] for name, value in result.items()]
+    show.show("Trios", ["what"], ["measured"], rows, None)
+    show.write(json_file, result)
+
+
+def _measure_inside(
+    prefix: Sequence[str], where: dict[str, Any], numbers: dict[str, int]
+) -> dict[str, Any]:
+    """The same in a process at the first host, from which all others are reached."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        options = [f"--{name}={value}" for name, value in numbers.items()]
+        options += [f"--json={file.name}", f"--inside={json.dumps(where)}"]
+        done = subprocess.run(  # noqa: S603  (our own command)
+            [*prefix, sys.executable, "-m", "benchmarks.trios", *options], check=False
+        )
+        if done.returncode:
+            raise SetupError("The trios could not be measured; see above.")
+        result: dict[str, Any] = json.loads(Path(file.name).read_text())
+        return result
+
+
+def measure(
+    hosts: Sequence[str],
+    prefixes: Sequence[Sequence[str]],
+    requests: int,
+    threads: int,
+    repeats: int,
+) -> dict[str, Any]:
+    """Start two trios at three hosts, ask them, and kill one."""
+    folder = Path(tempfile.mkdtemp(prefix="ditto-trios-"))
+    before = os.environ.get("DITTO_CACHE")
+    os.environ["DITTO_CACHE"] = str(folder / "cache")
+    parties = TrioProcesses(folder, _TRIOS, hosts=hosts, prefixes=prefixes)
+    try:
+        for trio in range(_TRIOS):
+            parties.start(trio)
+        for trio in range(_TRIOS):
+            parties.wait_until_ready(trio)
+        questions = publish_models(parties, lengths=[_LENGTH], tokens=0)
+        return ask_and_kill(parties, questions, requests, threads, repeats)
+    finally:
+        os.environ.pop("DITTO_CACHE")
+        if before is not None:
+            os.environ["DITTO_CACHE"] = before
+        parties.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ask_and_kill(
+    parties: TrioProcesses,
+    questions: Sequence[Question],
+    requests: int,
+    threads: int,
+    repeats: int,
+) -> dict[str, Any]:
+    """Time questions to one trio and to both, then kill one of them under load."""
+    alice = parties.member("client", "alice")
+    clients = {
+        trios: ditto.Client(parties.agreement(trios), alice) for trios in (1, _TRIOS)
+    }
+    outcomes: list[Outcome] = []
+    parts: list[Part] = []
+
+    def asked(trios: int) -> SharedClient:
+        """Threads that ask from now on."""
+        every = itertools.cycle(questions)
+        load = SharedClient(clients[trios], every, threads, _TIMEOUT)
+        load.start()
+        return load
+
+    try:
+        load = asked(_TRIOS)  # the first runs of a trio compile
+        load.wait_for(threads, _TIMEOUT)
+        outcomes.append(load.finish())
+        for trios in (1, _TRIOS) * repeats:
+            load = asked(trios)
+            load.wait_for(threads, _TIMEOUT)  # until questions wait everywhere
+            started, used = time.monotonic(), parties.processor_seconds()
+            load.wait_for(requests, _TIMEOUT)
+            seconds = time.monotonic() - started
+            cores = (parties.processor_seconds() - used) / seconds
+            parts.append(Part(trios, requests / seconds, cores))
+            typer.echo(f"{parts[-1]}", err=True)
+            outcomes.append(load.finish())
+        load = asked(_TRIOS)
+        load.wait_for(threads, _TIMEOUT)
+        parties.send(_TRIOS - 1, signal.SIGKILL)
+        load.wait_for(2 * threads, _TIMEOUT)
+        killed = load.finish()
+        outcomes.append(killed)
+    finally:
+        for client in clients.values():
+            client.close()
+    one, two = (
+        statistics.mean(part.throughput for part in parts if part.trios == trios)
+        for trios in (1, _TRIOS)
+    )
+    return {
+        "requests": requests,
+        "threads": threads,
+        "one_trio_throughput": round(one, 4),
+        "two_trios_throughput": round(two, 4),
+        "ratio": round(two / one, 3),
+        "parts": [asdict(part) for part in parts],
+        "completed": sum(each.completed for each in outcomes),
+        "failed": sum(each.failed for each in outcomes),
+        "wrong": sum(each.wrong for each in outcomes),
+        "one_trio_killed": {
+            "completed": killed.completed,
+            "failed": killed.failed,
+            "wrong": killed.wrong,
+            "longest_answer_seconds": round(max(killed.seconds, default=0.0), 2),
+        },
+        "errors": {k: v for each in outcomes for k, v in each.errors.items()},
+    }
+
+
+if __name__ == "__main__":
+    show.run(main)
