@@ -116,6 +116,11 @@ class DeadlineError(RequestError):
     """There was no answer within the time that was given for it."""
 
     code = "deadline"
+    public = "There was no answer within the time that was given for it."
+
+    def public_message(self) -> str:
+        """See DittoError; the text may name what was under way."""
+        return self.public
 
 
 class DisagreementError(DittoError):
