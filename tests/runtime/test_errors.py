@@ -39,6 +39,7 @@ TELLING = {
     "BusyError",  # how many are waiting or kept, and the limit
     "DeadlineError",  # seconds, and the name of a party
     "CertificateError",  # what the certificate says, to who shows it
+    "TrioMismatchError",  # the name of a party, digests, versions
     "UnsupportedOperationError",
 }
 """Kinds whose texts are made of what is public, besides those of peers."""
