@@ -246,6 +246,20 @@ class AgreementError(SetupError):
     public = "The agreement of the deployment cannot be used."
 
 
+class TrioMismatchError(SetupError):
+    """Parties of a trio that were started with different things.
+
+    The text has the name of a party, and digests or versions that all may know.
+    """
+
+    code = "trio-mismatch"
+    public = "The parties of a trio were started with different things."
+
+    def public_message(self) -> str:
+        """See DittoError."""
+        return str(self)
+
+
 class ScriptSetupError(SetupError):
     """A script that starts parties is run as a program by the parties as well."""
 

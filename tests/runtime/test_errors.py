@@ -32,17 +32,17 @@ KINDS = [
     if isinstance(kind, type) and issubclass(kind, DittoError)
 ]
 TELLING = {
-    "BusyError",
-    "CertificateError",
-    "NotPermittedError",
     "RequestError",
-    "StateLostError",
-    "UnknownModelError",
+    "UnknownModelError",  # names of models
+    "StateLostError",  # a constant
+    "NotPermittedError",  # identities, calls, names of models
+    "BusyError",  # how many are waiting or kept, and the limit
+    "CertificateError",  # what the certificate says, to who shows it
+    "TrioMismatchError",  # the name of a party, digests, versions
     "UnsupportedOperationError",
 }
 """Kinds whose texts are made of what is public, besides those of peers."""
-PUBLIC = {"peer", "operation", "scope", "cause", "retry_after"}
-"""Attributes that may leave."""
+DETAILS = {"peer", "operation", "scope", "retry_after", "cause"}
 
 
 def made(kind: type[DittoError]) -> DittoError:
@@ -58,7 +58,7 @@ def made(kind: type[DittoError]) -> DittoError:
 def test_only_texts_of_public_things_leave(kind: type[DittoError]) -> None:
     told = describe(made(kind))
     assert told["type"] == kind.__name__
-    assert set(told["details"]) <= PUBLIC
+    assert set(told["details"]) <= DETAILS
     telling = kind.__name__ in TELLING or kind.__name__.startswith("Peer")
     assert (SHARE in str(told)) == telling
 
