@@ -3,7 +3,7 @@
 The whole story in one place: a byte-level BPE vocabulary is learnt from the text, our
 own JAX model is trained with AdamW, and the folder that comes out is read by
 ``ditto.models.load_model`` and by transformers alike. Two cores are enough. It needs
-two packages more than Ditto itself: pip install optax tokenizers
+one extra of Ditto: pip install "ditto-mpc[train]".
 
 Run it: python examples/train_gpt2.py --out gpt2-small
 """

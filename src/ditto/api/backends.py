@@ -110,8 +110,11 @@ class FloatBackend(Backend):
 class SimulatedBackend(Backend):
     """The plan on plain integers; notes how close to their bounds values came."""
 
-    def __init__(self, model: Model, plans: Plans) -> None:
+    def __init__(
+        self, model: Model, plans: Plans, on_stage: OnStage | None = None
+    ) -> None:
         self._model, self._plans = model, plans
+        self._on_stage = on_stage or (lambda _: None)
         self._simulators: dict[Computation, Simulator] = {}
         self.headroom: dict[str, Headroom] = {}
         """The tightest tensor of every part of the model so far."""
@@ -121,7 +124,9 @@ class SimulatedBackend(Backend):
     ) -> Outcome:
         """See Backend. Raises CapacityError if the parties' answer would be wrong."""
         if computation not in self._simulators:
-            self._simulators[computation] = Simulator(self._plans.plan(computation))
+            plan = self._plans.plan(computation, self._on_stage)
+            self._on_stage("compiling the simulator")
+            self._simulators[computation] = Simulator(plan)
         given = [] if state is None else [grown(cast(Cache, state), computation.length)]
         found = self._simulators[computation]((self._model.params, *inputs, *given))
         for head in found.headroom:

@@ -92,7 +92,7 @@ class Pretrained:
             case "float":
                 self.backend = FloatBackend(model)
             case "simulate":
-                self.backend = SimulatedBackend(model, plans)
+                self.backend = SimulatedBackend(model, plans, on_stage)
             case "mpc":
                 self.backend = PartiesBackend(
                     model,
@@ -118,6 +118,7 @@ class Pretrained:
             check=self._check,
             on_out_of_range=self._policy,
             name=self.name,
+            on_stage=self._on_stage,
         )
 
     def with_policy(self, on_out_of_range: OnOutOfRange) -> "Pretrained":
@@ -335,7 +336,7 @@ class Pretrained:
         """Where a value left its range, if the simulator sees one."""
         self._on_stage("an answer is wrong: asking the simulator why")
         if self._simulator is None:
-            self._simulator = SimulatedBackend(self.model, self.plans)
+            self._simulator = SimulatedBackend(self.model, self.plans, self._on_stage)
         try:
             self._simulator.run(computation, inputs)
         except CapacityError as error:

@@ -244,6 +244,9 @@ class _Asked:
 
 def _plans(path: Path, asked: _Asked) -> "dict[str, Plan]":
     """The plan of a file, or those of the model in a folder."""
+    from ditto.models.hub import find_folder
+
+    path = find_folder(path)
     if path.is_dir():
         return _compiled(path, asked)
     from ditto.steps import load_plan

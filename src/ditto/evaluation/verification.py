@@ -118,7 +118,8 @@ def verify(
         "simulate": model.with_mode("simulate"),
         "mpc": model,
     }
-    ranges = model.plans.ranges(model.computation(Phase.TRACE, 1, length))
+    traced_shape = model.computation(Phase.TRACE, 1, length)
+    ranges = model.plans.ranges(traced_shape, setting.on_stage)
     gathered: dict[str, list[list[Array]]] = {name: [] for name in models}
     overflows: list[str] = []
     outside: list[str] = []

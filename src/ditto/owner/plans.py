@@ -105,7 +105,9 @@ class Plans:
             self._cache.put(key, plan, label)
         return plan
 
-    def ranges(self, computation: Computation) -> RangeReport:
+    def ranges(
+        self, computation: Computation, on_stage: OnStage | None = None
+    ) -> RangeReport:
         """What holds the ranges of a computation's plan: for the owner alone, as it
         tells more of the weights than the plan does. Empty if SPU has its own types.
 
@@ -113,7 +115,9 @@ class Plans:
         """
         if computation not in self._ranges:
             reports: list[RangeReport] = []
-            plan = self._compiled(computation, on_ranges=reports.append)
+            plan = self._compiled(
+                computation, on_ranges=reports.append, on_stage=on_stage
+            )
             self._made.setdefault(computation, plan)
             self._ranges[computation] = reports[0] if reports else RangeReport(())
         return self._ranges[computation]
