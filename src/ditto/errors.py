@@ -116,6 +116,11 @@ class DeadlineError(RequestError):
     """There was no answer within the time that was given for it."""
 
     code = "deadline"
+    public = "There was no answer within the time that was given for it."
+
+    def public_message(self) -> str:
+        """See DittoError; the text may name what was under way."""
+        return self.public
 
 
 class DisagreementError(DittoError):
@@ -239,6 +244,20 @@ class AgreementError(SetupError):
 
     code = "agreement"
     public = "The agreement of the deployment cannot be used."
+
+
+class TrioMismatchError(SetupError):
+    """Parties of a trio that were started with different things.
+
+    The text has the name of a party, and digests or versions that all may know.
+    """
+
+    code = "trio-mismatch"
+    public = "The parties of a trio were started with different things."
+
+    def public_message(self) -> str:
+        """See DittoError."""
+        return str(self)
 
 
 class ScriptSetupError(SetupError):

@@ -15,7 +15,7 @@ import ditto
 from ditto.analysis import predict
 from ditto.client import open_outputs, share_input
 from ditto.owner import Publisher, signature_of
-from ditto.party import LocalDeployment, service
+from ditto.party import LocalDeployment, running
 from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
 from ditto.sharing import RANKS, Rank
@@ -73,7 +73,7 @@ def run(
 ) -> tuple[Received, list[Any]]:
     parties = LocalDeployment(trio)
     Publisher(parties, "m", "owner", [W]).publish(plan)
-    received, execute = Received(), service.execute
+    received, execute = Received(), running.execute_plan
     for session in trio.sessions:
         received.tap(session.party.channel)
 
@@ -84,7 +84,7 @@ def run(
         finally:
             received.steps_end(session.party.rank)
 
-    monkeypatch.setattr(service, "execute", watched)
+    monkeypatch.setattr(running, "execute_plan", watched)
     dealt = share_input(signature_of(plan).inputs[1], X)
     requests = [RunPlan("m", plan.digest, None, arrays) for arrays in dealt]
     return received, parties.call(requests)

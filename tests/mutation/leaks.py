@@ -209,15 +209,15 @@ KEYS = (
 AROUND = (
     Leak(
         "service: the answer is opened to all parties first",
-        "party/service.py",
+        "party/running.py",
         (
             (
                 "state: list[Shared] = []\n",
                 "state: list[Shared] = []\n"
-                "        from ditto.protocols import reveal\n"
-                "        for value in outputs:\n"
-                "            if isinstance(value, Shared):\n"
-                "                reveal(session.party, value)\n",
+                "    from ditto.protocols import reveal\n"
+                "    for value in outputs:\n"
+                "        if isinstance(value, Shared):\n"
+                "            reveal(session.party, value)\n",
             ),
         ),
         "the parties see what is for the client alone",
@@ -261,10 +261,10 @@ AROUND = (
     ),
     Leak(
         "service: masks are not bound to the plan",
-        "party/service.py",
+        "party/running.py",
         (
             (
-                "return json.dumps([request.plan, request.model, turn]).encode()",
+                "return json.dumps(bound).encode()",
                 """return b"run\"""",
             ),
         ),
@@ -273,6 +273,26 @@ AROUND = (
             "party/test_agreement.py::"
             "test_masks_of_different_plans_are_noise_even_unnoticed",
         ),
+    ),
+    Leak(
+        "service: who began a state is not asked",
+        "party/store.py",
+        (("if found is None or found.client != client:", "if found is None:"),),
+        "a client continues the text of another",
+        ("party/server/test_service.py::test_a_state_belongs_to_who_began_it",),
+    ),
+    Leak(
+        "service: any authority of the agreement vouches for any name",
+        "party/server/calls.py",
+        (
+            (
+                "identity = self._agreement.trusted_domains.verify(shown[0])",
+                "from ditto.trust import identity_of, read_certificate\n"
+                "        identity = identity_of(read_certificate(shown[0]))",
+            ),
+        ),
+        "one organisation's authority speaks for another's members",
+        ("party/server/test_service.py::test_one_authority_cannot_speak_for_another",),
     ),
     Leak(
         "service: what two parties hold is not compared",

@@ -14,7 +14,7 @@ from ditto.errors import DisagreementError, DittoError, PeerError
 from ditto.fixedpoint import FxpType
 from ditto.frames import Arrays
 from ditto.owner import Publisher, signature_of
-from ditto.party import LocalDeployment, service, store_of
+from ditto.party import LocalDeployment, running, store_of
 from ditto.party.comparison import share_digests
 from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
@@ -226,7 +226,7 @@ def test_masks_of_different_plans_are_noise_even_unnoticed(
     trio: ThreadTrio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the comparison: what the client is sent is no share of a weight."""
-    monkeypatch.setattr(service.Comparison, "check", lambda _: None)
+    monkeypatch.setattr(running.Comparison, "check", lambda _: None)
     x = np.zeros_like(W)
     samples = [(W, rng.normal(size=W.shape).astype(np.float32)) for _ in range(4)]
     a, b = (

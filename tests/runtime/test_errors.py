@@ -31,8 +31,18 @@ KINDS = [
     for kind in vars(ditto.errors).values()
     if isinstance(kind, type) and issubclass(kind, DittoError)
 ]
-TELLING = {"RequestError", "UnknownModelError", "UnsupportedOperationError"}
+TELLING = {
+    "RequestError",
+    "UnknownModelError",  # names of models
+    "StateLostError",  # a constant
+    "NotPermittedError",  # identities, calls, names of models
+    "BusyError",  # how many are waiting or kept, and the limit
+    "CertificateError",  # what the certificate says, to who shows it
+    "TrioMismatchError",  # the name of a party, digests, versions
+    "UnsupportedOperationError",
+}
 """Kinds whose texts are made of what is public, besides those of peers."""
+DETAILS = {"peer", "operation", "scope", "retry_after", "cause"}
 
 
 def made(kind: type[DittoError]) -> DittoError:
@@ -40,6 +50,7 @@ def made(kind: type[DittoError]) -> DittoError:
     error = kind.__new__(kind)
     error.args = (f"the share is {SHARE}",)
     vars(error).update(share=SHARE, peer="bob", operation="Div", scope="layer.0")
+    vars(error).update(cause="expired", reason="roles alternate", retry_after=1.0)
     return error
 
 
@@ -47,7 +58,7 @@ def made(kind: type[DittoError]) -> DittoError:
 def test_only_texts_of_public_things_leave(kind: type[DittoError]) -> None:
     told = describe(made(kind))
     assert told["type"] == kind.__name__
-    assert set(told["details"]) <= {"peer", "operation", "scope"}
+    assert set(told["details"]) <= DETAILS
     telling = kind.__name__ in TELLING or kind.__name__.startswith("Peer")
     assert (SHARE in str(told)) == telling
 

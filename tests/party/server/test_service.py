@@ -27,6 +27,7 @@ from ditto.errors import (
     NotPermittedError,
     PeerError,
     RequestError,
+    SetupError,
     ShareConsistencyError,
     StateLostError,
     UnknownModelError,
@@ -550,6 +551,16 @@ def test_a_party_that_leaves_is_named_and_comes_back(service: Service) -> None:
     assert np.abs(service.ask(client, start) - first(W, X)[0]).max() < 0.01
     service.wait_until_ready()
     assert service.hosts[1].status().models[0].digest == service.release.digest
+
+
+def test_a_problem_is_told_without_private_texts(service: Service) -> None:
+    """Status goes to everybody; where this party keeps its keys is its own business."""
+    host = service.hosts[0]
+    host.on_down(SetupError("/home/me/tls.key cannot be used."))
+    assert "tls.key" not in (host.status().problem or "")
+    host.on_up()
+    host.on_agreed({NAME: service.release.digest})
+    service.wait_until_ready()
 
 
 def test_another_agreement_is_refused_in_the_greeting(service: Service) -> None:

@@ -210,9 +210,7 @@ class PartyHost:
         before = self.status().state
         self._set_state("starting")  # first: nobody is told that models are gone
         with self._lock:
-            self._problem = (
-                str(error) if isinstance(error, SetupError) else error.public_message()
-            )
+            self._problem = error.public_message()  # it is told to whoever may ask
             self._lost = error.peer if isinstance(error, PeerError) else None
             self._agreed = {}
         level = logging.DEBUG if before == "starting" else logging.WARNING

@@ -31,7 +31,7 @@ from ditto.errors import (
     PeerError,
     PeerLostError,
     RequestError,
-    SetupError,
+    TrioMismatchError,
 )
 from ditto.party.running import Admitted, execute, release, reserve
 from ditto.party.server.queue import RunQueue, Ticket
@@ -210,7 +210,7 @@ class Lane:
             for what in ("agreement", "version", "trio"):
                 got, due = getattr(theirs, what), getattr(mine, what)
                 if got != due:
-                    raise SetupError(
+                    raise TrioMismatchError(
                         f"{name} was started with another {what}: {str(got)[:16]} "
                         f"there, {str(due)[:16]} here. Give all three parties of a "
                         f"trio the same."
