@@ -7,6 +7,7 @@ client, which has it in plain.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,7 +102,10 @@ def test_a_party_has_nothing_in_plain(parties: Parties, tmp_path: Path) -> None:
         code, page = parties.page(SEEN, path)
         assert code == 200
         assert in_pieces([page.encode()], plain) == set()
-    assert "ditto_request_success_total 1.0" in parties.page(SEEN, "/metrics")[1]
+    metrics = parties.page(SEEN, "/metrics")[1]
+    assert "ditto_request_success_total 1.0" in metrics
+    sent = re.findall(r'^ditto_link_bytes_total{peer="(.+)"} [1-9]', metrics, re.M)
+    assert sent == ["org-a.example", "org-c.example"]
     _searches_the_gateway(parties, tmp_path)
 
 
