@@ -73,7 +73,8 @@ def main(
     else:
         result = measure(["127.0.0.1"] * 3, [[]] * 3, requests, threads, repeats)
     result |= {"network": network, "command": show.command_line("benchmarks.trios")}
-    rows = [[name, str(value)] for name, value in result.items()]
+    plain = {k: v for k, v in result.items() if not isinstance(v, (dict, list))}
+    rows = [[name, str(value)] for name, value in plain.items()]
     show.show("Trios", ["what"], ["measured"], rows, None)
     show.write(json_file, result)
 

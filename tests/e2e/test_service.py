@@ -139,6 +139,16 @@ def done(*arguments: str) -> subprocess.CompletedProcess[str]:
     return result
 
 
+def test_the_doctor_finds_real_parties_well(parties: Parties) -> None:
+    mine = ["--deployment", str(parties.deployment), "--as", str(parties.alice)]
+    document = json.loads(done("doctor", *mine, "--json", "-").stdout)
+    assert document["ok"] is True
+    assert [party["ok"] for party in document["parties"]] == [True] * 3
+    checks = [check for party in document["parties"] for check in party["checks"]]
+    assert {"clock", "version", "agreement", "links"} <= {c["name"] for c in checks}
+    assert all(check["ok"] for check in checks)
+
+
 def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
     owner = ["--deployment", str(parties.deployment), "--as", str(parties.owner)]
     client = ["--deployment", str(parties.deployment), "--as", str(parties.alice)]

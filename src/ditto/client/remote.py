@@ -22,6 +22,7 @@ from ditto.errors import (
     MessageError,
     PeerError,
     PeerIdentityError,
+    UnknownModelError,
 )
 from ditto.trust import Credentials
 from ditto.wire import Deployment, DropState, OnProgress, Request, RunPlan, Turn
@@ -115,10 +116,15 @@ class RemoteDeployment(Deployment):
         if all(isinstance(request, DropState) for request in requests):
             return self._drop(requests)
         attempt = 0
+        elsewhere = self._trios.agreement.trios - 1
         while True:
             try:
                 return self._call_once(self._fresh(requests), on_progress)
-            except (PeerError, BusyError) as error:
+            except (PeerError, BusyError, UnknownModelError) as error:
+                if isinstance(error, UnknownModelError):
+                    if not elsewhere or not _is_stateless(requests):
+                        raise
+                    elsewhere -= 1  # trios may differ while models or releases change
                 pause = _pause(error, attempt)
                 in_time = time.monotonic() + pause < self._deadline
                 if isinstance(error, PeerIdentityError) or not in_time:

@@ -154,8 +154,9 @@ class Client:
 
     def _open(self, model: str, deadline: float) -> OpenedModel:
         releases = self._serving(deadline, fresh=False)
-        if model not in releases:
-            releases = self._serving(deadline, fresh=True)
+        for trio in (self._served.trio, *range(self._agreement.trios)):
+            if model not in releases:
+                releases = self._serving(deadline, fresh=True, trio=trio)
         release = find_release(releases, model, self._pinned.get(model))
         opened = self._releases.opened(release.digest)
         if opened is not None:
@@ -168,13 +169,16 @@ class Client:
                 last = error
         raise last or PeerError("No party could be asked.", peer="deployment")
 
-    def _serving(self, deadline: float, *, fresh: bool) -> dict[str, Release]:
-        """What is served by all three parties of a trio, as all three say."""
+    def _serving(
+        self, deadline: float, *, fresh: bool, trio: int | None = None
+    ) -> dict[str, Release]:
+        """What is served by all three parties of a trio, as all three say: of this
+        trio, or of the next that answers."""
         served = self._served
         age = time.monotonic() - served.moment
         if served.releases and not fresh and age < _FRESH_SECONDS:
             return served.releases
-        trio = served.trio
+        trio = served.trio if trio is None else trio
         while True:
             left = deadline - time.monotonic()
             try:

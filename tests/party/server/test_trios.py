@@ -8,6 +8,7 @@ import pytest
 
 from ditto.client.remote import RemoteDeployment, Trios
 from ditto.client.remote_client import Client
+from ditto.errors import UnknownModelError
 from ditto.owner.remote import RemotePublisher
 from ditto.party.server.config import read_config
 from ditto.party.server.host import PartyHost
@@ -80,6 +81,16 @@ def test_a_trio_that_is_gone_is_left_aside(
 
     for _ in range(4):
         ask(turn())
+    for rank in range(3):  # as a trio that cannot read it
+        hosts[0, rank]._library.retire(OWNER, NAME)
+    while any(hosts[0, rank]._agreed for rank in range(3)):
+        time.sleep(0.05)
+    for _ in range(4):
+        assert ask(turn())._trio == 1
+    with Client(files.deployment, alice, cache=tmp_path / "elsewhere") as client:
+        assert client.count_tokens(NAME, "the cat") > 0
+        with pytest.raises(UnknownModelError):
+            client.count_tokens("acme/other:1", "the cat")
     for rank in range(3):
         hosts[0, rank].stop()
     started = time.monotonic()
