@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,17 @@ class Question:
         (answer,) = client.predict(self.model, [self.text], timeout=timeout)
         tolerance = 0.02 * max(1.0, float(np.abs(self.expected).max()))
         return float(np.abs(answer.output - self.expected).max()) < tolerance
+
+
+class Deployed(Protocol):
+    """A deployment that models are published to."""
+
+    folder: Path
+    deployment: Path
+    """Its ``deployment.toml``."""
+
+    def member(self, role: str, name: str) -> Path:
+        """The credentials of somebody."""
 
 
 class LocalParties:
@@ -258,7 +269,7 @@ def open_parties() -> Iterator[LocalParties]:
 
 
 def publish_models(
-    parties: LocalParties, *, lengths: Sequence[int], tokens: int
+    parties: Deployed, *, lengths: Sequence[int], tokens: int
 ) -> list[Question]:
     """Publish a classifier and a language model, both tiny; questions about them."""
     from benchmarks.tiny_models import TEXTS, bert_folder, gpt2_folder
@@ -274,7 +285,7 @@ def publish_models(
 
 
 def _publish(
-    parties: LocalParties,
+    parties: Deployed,
     folder: Path,
     name: str,
     texts: Sequence[str],

@@ -25,6 +25,7 @@ ALONE = (
     "e2e/test_interrupt.py*",
     "e2e/test_links.py*",
     "e2e/test_lost_peer.py*",
+    "e2e/test_rolling_upgrade.py*",
     "e2e/test_service.py*",
     "runtime/test_links.py*",
     "runtime/test_mailbox.py*",

@@ -22,6 +22,7 @@ from ditto.party.bundle import load_bundle
 from ditto.runtime import ThreadTrio
 from ditto.sharing import Rank
 from ditto.wire import Status
+from ditto.wire.manifest import FORMAT
 from tests.folders import TEXTS, bert_folder, gpt2_folder
 
 
@@ -112,8 +113,10 @@ def test_what_was_changed_is_refused(bundle: Path, tmp_path: Path, part: str) ->
             load()
         file.write_bytes(content)
     manifest = json.loads((copy / "manifest.json").read_text())
-    for change in ({"version": "0.0"}, {"format": 0}):
-        (copy / "manifest.json").write_text(json.dumps(manifest | change))
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"version": "0.0"}))
+    load()  # another release wrote it, in the same format
+    for form in (0, FORMAT + 1, float(FORMAT), str(FORMAT), True, None):
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"format": form}))
         with pytest.raises(PlanError, match="Export the model again"):
             load()
     for broken in ({"contents": {}}, {"files": {"../x": ""}}, {"contents": []}):

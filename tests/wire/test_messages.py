@@ -18,6 +18,7 @@ from ditto.wire import (
     decode_reply,
     encode,
 )
+from ditto.wire.catalogue import ServiceStatus, parse_reply
 from ditto.wire.messages import REQUESTS, decode_request
 
 SHARES = {"0.first": np.arange(6, dtype=np.uint32).reshape(2, 3)}
@@ -72,3 +73,13 @@ def test_unknown_verbs_are_refused(verb: Any) -> None:
 def test_a_reply_to_another_request_is_refused() -> None:
     with pytest.raises(MessageError, match="instead of PartyStatus"):
         decode_reply(Status(), {"verb": "Accepted", "fields": {}}, {})
+
+
+def test_a_later_release_may_tell_more_of_itself() -> None:
+    body = {
+        "rank": 0, "trio": 0, "identity": "i", "version": "9", "agreement": "a",
+        "boot": "b", "state": "ready", "peers": {},
+    }  # fmt: skip
+    assert parse_reply(ServiceStatus, body | {"weather": "fair"}).version == "9"
+    with pytest.raises(MessageError, match="state"):
+        parse_reply(ServiceStatus, body | {"state": "fair"})

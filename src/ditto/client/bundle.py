@@ -62,7 +62,7 @@ class ClientBundle:
 
 
 def read_client_bundle(folder: Path) -> ClientBundle:
-    """The client's folder of a bundle; refuses one of another version or changed."""
+    """The client's folder of a bundle; refuses one of another format or changed."""
     from ditto.client.tokens import Tokenizer
 
     read = read_folder(folder)

@@ -31,12 +31,18 @@ from ditto.client.releases import (
 from ditto.client.remote import RemoteDeployment, Trios
 from ditto.client.running import RowAnswer, run_rows
 from ditto.client.sampling import Sampling
-from ditto.errors import DittoError, PeerError, PeerIdentityError
+from ditto.errors import (
+    DeadlineError,
+    DittoError,
+    PeerError,
+    PeerIdentityError,
+    PeerLostError,
+)
 from ditto.files import cache_folder
 from ditto.trust import load_credentials
 from ditto.wire import OnProgress
 from ditto.wire.agreement import Agreement, read_agreement
-from ditto.wire.catalogue import Release
+from ditto.wire.catalogue import Release, ServiceStatus
 
 if TYPE_CHECKING:
     from ditto.client.tokens import Encoded
@@ -213,8 +219,9 @@ class Client:
                 statuses = self._trios.statuses(
                     trio, min(_STATUS_SECONDS, max(left, 1))
                 )
+                _check_ready(statuses, self._agreement)
                 releases = common_releases(statuses)
-            except PeerError as error:
+            except (PeerError, DeadlineError) as error:
                 if isinstance(error, PeerIdentityError) or left < _PAUSE:
                     raise
                 trio = (trio + 1) % self._agreement.trios
@@ -222,6 +229,16 @@ class Client:
                 continue
             self._served = _Served(time.monotonic(), releases, trio)
             return releases
+
+
+def _check_ready(statuses: list[ServiceStatus], agreement: Agreement) -> None:
+    """Raise PeerLostError if a trio starts or drains: it may not name its models."""
+    for status, party in zip(statuses, agreement.parties, strict=True):
+        if status.state != "ready":
+            raise PeerLostError(
+                f"{party.trust_domain} takes no runs now, it is {status.state}.",
+                peer=party.trust_domain,
+            )
 
 
 @dataclass(frozen=True)

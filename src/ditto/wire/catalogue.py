@@ -16,6 +16,8 @@ from ditto.errors import MessageError, RequestError
 from ditto.files import Json, JsonValue
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
+_TOLD = ConfigDict(frozen=True, extra="ignore")
+"""For what a party tells of itself: one of a later release may tell more."""
 NAME = re.compile(
     r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62}){0,3}(:[a-z0-9._-]{1,31})?"
 )
@@ -62,7 +64,7 @@ class Release(BaseModel):
 class ServedModel(BaseModel):
     """A model that a party has, and whether all three have it."""
 
-    model_config = _FROZEN
+    model_config = _TOLD
 
     release: Release
     digest: Digest
@@ -72,7 +74,7 @@ class ServedModel(BaseModel):
 class ServiceStatus(BaseModel):
     """How a party is."""
 
-    model_config = _FROZEN
+    model_config = _TOLD
 
     rank: int = Field(ge=0, le=2)
     trio: int = Field(ge=0)

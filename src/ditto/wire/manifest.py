@@ -1,9 +1,10 @@
 """A folder of a bundle: files, and a manifest that says what they are.
 
 A bundle has a folder for the client and one for each party. Every folder is complete by
-itself: who loads one needs no other. The manifest names the version of Ditto that wrote
-it and the SHA-256 of every file; a folder of another version, or with a file that is
-missing or has changed, is refused.
+itself: who loads one needs no other. The manifest names the format of the folder,
+the version of Ditto that wrote it and the SHA-256 of every file. A folder of another
+format, or with a file that is missing or has changed, is refused. The version is not
+compared: parties and clients are upgraded one after the other, and models stay.
 """
 
 import hashlib
@@ -19,6 +20,8 @@ from ditto.files import JsonValue, read_limited
 
 MANIFEST = "manifest.json"
 FORMAT = 3
+"""Which files there are and what they mean. A release that reads or means anything else
+takes the next number. Plans have a number of their own, in ``plan/plan.py``."""
 VERSION = version("ditto-mpc")
 MAX_MANIFEST = 64 << 20
 _PIECE = 1 << 22
@@ -74,10 +77,11 @@ def read_folder(path: Path) -> Folder:
         contents, files = dict(manifest["contents"]), dict(manifest["files"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise PlanError(f"{path / MANIFEST} is not the manifest of a bundle.") from None
-    if (form, written) != (FORMAT, VERSION):
+    if type(form) is not int or form != FORMAT:
         raise PlanError(
-            f"{path} was written by Ditto {written} (format {form}), this is Ditto "
-            f"{VERSION} (format {FORMAT}). Export the model again with this version."
+            f"{path} was written by Ditto {str(written)[:40]} in format "
+            f"{str(form)[:20]}; this is Ditto {VERSION}, which reads format {FORMAT}. "
+            f"Export the model again with this version."
         )
     for name, digest in files.items():
         file = path / name

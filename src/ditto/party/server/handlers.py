@@ -52,13 +52,12 @@ class Handlers:
         queue: RunQueue,
         *,
         status: Callable[[], ServiceStatus],
-        agreed: Callable[[], dict[str, str]],
-        check_ready: Callable[[], None],
+        ready_models: Callable[[], dict[str, str]],
         on_gone: Callable[[str], None],
     ) -> None:
         self._store, self._library, self._queue = store, library, queue
-        self._status, self._agreed = status, agreed
-        self._check_ready, self._on_gone = check_ready, on_gone
+        self._status, self._ready_models = status, ready_models
+        self._on_gone = on_gone
 
     def by_method(self) -> dict[Method, Handler]:
         """Which answers which call."""
@@ -102,8 +101,7 @@ class Handlers:
         """Check a run, and have it wait for its turn."""
         self._queue.remember(request.request_id)
         try:
-            self._check_ready()
-            agreed = self._agreed()
+            agreed = self._ready_models()
             if request.model not in agreed:
                 raise UnknownModelError(
                     f"{request.model[:80]!r} is not served by all three parties; these "

@@ -73,8 +73,7 @@ class PartyHost:
             self._library,
             self._queue,
             status=self.status,
-            agreed=lambda: self._agreed,
-            check_ready=self._check_ready,
+            ready_models=self._ready_models,
             on_gone=self._lane.drop,
         )
         self._calls: CallServer | None = None
@@ -169,9 +168,11 @@ class PartyHost:
             time=time.time(),
         )
 
-    def _check_ready(self) -> None:
+    def _ready_models(self) -> Models:
+        """What can be asked; raises PeerLostError, which is asked again, if nothing
+        can be now."""
         with self._lock:
-            state, problem = self._state, self._problem
+            state, problem, agreed = self._state, self._problem, self._agreed
         if state != "ready":
             name = self._names[self._rank]
             why = f": {problem}" if problem else ""
@@ -179,6 +180,7 @@ class PartyHost:
                 f"{name} takes no runs now, it is {state}{why}. Ask again later.",
                 peer=name,
             )
+        return agreed
 
     # What the lane tells
 
@@ -209,11 +211,12 @@ class PartyHost:
             if isinstance(error, SetupError):
                 self._problem = str(error)
             news = news and self._state != "starting"
+        self._set_state("starting")  # before: who is ready has its models
+        with self._lock:
             self._agreed = {}
         level = logging.WARNING if news else logging.DEBUG
         peer = error.peer if isinstance(error, PeerError) else None
         note("links down", level, error=error.code, peer=peer, text=str(error)[:300])
-        self._set_state("starting")
 
     def on_run(self, ticket: Ticket, outcome: RunReply | DittoError) -> None:
         """See LaneEvents."""
