@@ -69,12 +69,14 @@ class GatewayModel:
         raise SetupError(f"A gateway has no endpoint for {head.value!r}.")
 
     def _embed(self, text: str) -> Iterator[object]:
-        body = {"model": self._model, "input": [text], "encoding_format": "base64"}
+        body = {**self._asked(text), "encoding_format": "base64"}
         yield from self._lines("POST", f"{self._address.path}/embeddings", body)
 
     def _classify(self, text: str) -> Iterator[object]:
-        body = {"model": self._model, "input": [text]}
-        yield from self._lines("POST", "/classify", body)
+        yield from self._lines("POST", "/classify", self._asked(text))
+
+    def _asked(self, text: str) -> Json:
+        return {"model": self._model, "input": [text], "truncate_prompt_tokens": -1}
 
     def _complete(self, text: str) -> Iterator[object]:
         body = {

@@ -3,6 +3,7 @@
 import itertools
 import math
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,9 +85,11 @@ def bench_serve(
     """Measure a service as vLLM's `bench serve` does, and in its words.
 
     Requests go to the parties of a deployment, by one client whose texts are run
-    together if the model was published with several batch sizes; or to a gateway.
+    together if the model was published with several batch sizes; or to a gateway. A
+    text that is too long for the model is cut.
     """
     from ditto.bench.serving import measure_requests, summarise
+    from ditto.errors import TextCutWarning
     from ditto.models import Head
 
     if (deployment is None) == (base_url is None):
@@ -94,6 +97,7 @@ def bench_serve(
             "Say who is asked: --deployment AGREEMENT --as FOLDER, or --base-url URL."
         )
     report = Report(json_file)
+    warnings.simplefilter("ignore", TextCutWarning)
     if plot is not None:
         from ditto.extras import require
 
@@ -201,7 +205,7 @@ def _of_deployment(
             if head is Head.TEXT_GENERATION:
                 yield from client.stream(model, text, tokens, timeout=timeout)
             else:
-                yield client.predict(model, [text], timeout=timeout)
+                yield client.predict(model, [text], too_long="cut", timeout=timeout)
 
         yield ask, head
 
