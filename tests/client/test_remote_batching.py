@@ -1,5 +1,6 @@
 """Threads of one client, three parties over mTLS: fewer runs, the same answers."""
 
+import json
 import re
 import time
 import urllib.request
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from ditto.api import Plans, Pretrained
 from ditto.api.export import export_model
+from ditto.cli import app
 from ditto.client import Tokenizer
 from ditto.client.remote_client import Client
 from ditto.compiler import PROFILES
@@ -36,12 +39,12 @@ class Service:
     """Three parties in threads of this process, and a client."""
 
     client: Client
-    http: int
+    files: Files
 
     def runs(self) -> int:
         """That a party has answered so far."""
         time.sleep(0.2)  # it counts after it has answered
-        address = f"http://127.0.0.1:{self.http}/metrics"
+        address = f"http://127.0.0.1:{self.files.http[1]}/metrics"
         with urllib.request.urlopen(address, timeout=5) as page:
             metrics = page.read().decode()
         (count,) = re.findall(r"^ditto_request_success_total (\S+)$", metrics, re.M)
@@ -59,7 +62,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         _publish(folder, files)
         with Client(files.deployment, files.member("client", "alice")) as client:
             client.predict(NAME, WITHOUT[:1])  # the parties compile nothing later
-            yield Service(client, files.http[1])
+            yield Service(client, files)
     finally:
         for host in hosts:
             host.stop()
@@ -138,3 +141,21 @@ def test_who_has_no_time_does_not_hold_up_others(service: Service) -> None:
     hasty = [isinstance(each, DeadlineError) for each in outcomes]
     assert not any(hasty[k] for k in (0, 2, 3, 5))
     assert any(hasty)
+
+
+def test_a_service_is_measured(service: Service, tmp_path: Path) -> None:
+    """By threads of one client, so in batches."""
+    out, alice = tmp_path / "out.json", service.files.member("client", "alice")
+    where = ["--deployment", str(service.files.deployment), "--as", str(alice)]
+    load = ["--model", NAME, "--num-prompts", "12", "--max-concurrency", "4"]
+    before = service.runs()
+    done = CliRunner().invoke(
+        app, ["bench", "serve", *where, *load, "--json", str(out)]
+    )
+    assert done.exit_code == 0, done.output
+    assert max(len(line.rstrip()) for line in done.output.splitlines()) <= 80
+    summary = json.loads(out.read_text())
+    assert (summary["completed"], summary["failed"]) == (12, 0)
+    assert summary["request_throughput"] > 0
+    assert summary["p99_e2el_ms"] >= summary["median_e2el_ms"] > 0
+    assert service.runs() - before < 12
