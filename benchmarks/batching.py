@@ -21,6 +21,7 @@ from benchmarks.network import find_network, open_hosts
 from benchmarks.trio_processes import TrioProcesses
 from ditto.errors import SetupError
 
+_NAME = "acme/model:1"
 _READY_SECONDS = 120.0
 
 
@@ -38,8 +39,8 @@ def main(
 ) -> None:
     """Three parties of `ditto party serve` with a network between them, one client.
 
-    The model is published twice: for one text at a time, and also for batches. Threads
-    of one client ask each by `ditto bench serve`, from the first party's host.
+    The model is published for one text and for batches. Threads of one client ask it by
+    `ditto bench serve`, from the first party's host, once with --no-batching.
     """
     with (
         open_hosts(find_network(network)) as hosts,
@@ -51,12 +52,10 @@ def main(
             model_dir = _first_layers(model_dir, layers, Path(folder) / name)
         shape = ["--length", str(length)]
         batches = ["--batch", "1", "--batch", str(batch)]
-        _publish(host, parties, owner, model_dir, "acme/alone:1", shape)
-        _publish(host, parties, owner, model_dir, "acme/batched:1", [*shape, *batches])
-        alone, batched = (
-            _ask(host, parties, name, requests, threads)
-            for name in ("acme/alone:1", "acme/batched:1")
-        )
+        _publish(host, parties, owner, model_dir, [*shape, *batches])
+        load = ["--num-prompts", str(requests), "--max-concurrency", str(threads)]
+        alone = _ask(host, parties, [*load, "--no-batching"])
+        batched = _ask(host, parties, load)
         measured = asdict(hosts.measured)
     ratio = batched["request_throughput"] / alone["request_throughput"]
     result = {
@@ -67,6 +66,7 @@ def main(
         "threads": threads,
         "network": network,
         "measured": measured,
+        "load_average": round(os.getloadavg()[0], 2),
         "ratio": round(ratio, 3),
         "one_at_a_time": alone,
         "batched": batched,
@@ -144,25 +144,22 @@ def _publish(
     parties: TrioProcesses,
     owner: Path,
     model_dir: Path,
-    name: str,
     options: Sequence[str],
 ) -> None:
-    typer.echo(f"publishing {name}", err=True)
+    typer.echo("publishing", err=True)
     identity = ["--deployment", str(parties.deployment), "--as", str(owner)]
-    _run(
-        [*host, "owner", "publish", str(model_dir), "--name", name, *options], identity
-    )
+    model = [str(model_dir), "--name", _NAME]
+    _run([*host, "owner", "publish", *model, *options], identity)
 
 
 def _ask(
-    host: Sequence[str], parties: TrioProcesses, name: str, requests: int, threads: int
+    host: Sequence[str], parties: TrioProcesses, options: Sequence[str]
 ) -> dict[str, Any]:
-    typer.echo(f"asking {name}", err=True)
+    typer.echo("asking", err=True)
     alice, out = parties.member("client", "alice"), parties.folder / "out.json"
     identity = ["--deployment", str(parties.deployment), "--as", str(alice)]
-    numbers = ["--num-prompts", str(requests), "--max-concurrency", str(threads)]
-    command = [*host, "bench", "serve", "--model", name, *numbers, "--json", str(out)]
-    _run(command, identity)
+    command = [*host, "bench", "serve", "--model", _NAME, *options]
+    _run([*command, "--json", str(out)], identity)
     result: dict[str, Any] = json.loads(out.read_text())
     result.pop("command")
     return result

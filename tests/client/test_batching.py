@@ -235,4 +235,4 @@ def test_many_threads_for_a_while() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert len(parties.batches) < 100  # of 160 texts
-    assert batcher._queues == {}
+    wait_until(lambda: not batcher._queues)  # the last run lingers

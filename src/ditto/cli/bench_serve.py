@@ -65,6 +65,13 @@ def bench_serve(
     output_len: Annotated[
         int, typer.Option(help="Tokens to generate, of a model that does.", min=1)
     ] = 8,
+    batching: Annotated[
+        bool,
+        typer.Option(
+            "--batching/--no-batching",
+            help="With --deployment: run together what is asked at the same time.",
+        ),
+    ] = True,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -109,7 +116,9 @@ def bench_serve(
         if base_url is not None:
             opened = _of_gateway(base_url, model, output_len, timeout)
         else:
-            opened = _of_deployment(deployment, identity, model, output_len, timeout)
+            opened = _of_deployment(
+                deployment, identity, model, output_len, timeout, batching=batching
+            )
         with opened as (ask, head):
             shown.stage("warming up")
             for _ in ask(prompts[0]):
@@ -188,6 +197,8 @@ def _of_deployment(
     model: str,
     tokens: int,
     timeout: float,
+    *,
+    batching: bool,
 ) -> "Iterator[tuple[Ask, object]]":
     from ditto.client.remote_client import Client
     from ditto.errors import UnknownModelError
@@ -195,7 +206,7 @@ def _of_deployment(
 
     if deployment is None or identity is None:
         raise SetupError("A deployment is asked under a name: say --as FOLDER.")
-    with Client(deployment, identity) as client:
+    with Client(deployment, identity, batching=batching) as client:
         cards = [card for card in client.models() if card.name == model]
         if not cards:
             raise UnknownModelError(f"The deployment has no model {model[:80]!r}.")

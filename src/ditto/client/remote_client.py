@@ -59,7 +59,8 @@ class Client:
 
     ``deployment`` is a ``deployment.toml``, ``credentials`` the folder with ``tls.crt``
     and ``tls.key`` of a client. ``pinned`` are digests of releases by the model's name:
-    another release is refused.
+    another release is refused. Without ``batching``, what several threads ask at the
+    same time is not run together.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Client:
         pinned: Mapping[str, str] | None = None,
         cache: Path | None = None,
         on_progress: OnProgress | None = None,
+        batching: bool = True,
     ) -> None:
         agreement = (
             deployment
@@ -84,6 +86,7 @@ class Client:
         self._on_progress = on_progress
         self._served = _Served(0.0, {}, 0)
         self._batcher = Batcher(lanes=agreement.trios)
+        self._batching = batching
 
     def models(self) -> list[ModelCard]:
         """See Answering."""
@@ -185,7 +188,7 @@ class Client:
             return run_rows(opened.bundle, deployment, sized, batch, self._on_progress)
 
         sizes = opened.bundle.batch_sizes(offer)
-        if sizes[-1] == 1:  # nothing to run together: the parties' queue orders them
+        if sizes[-1] == 1 or not self._batching:  # the parties' queue orders them
             return run_in_batches(texts, sizes, run)
         shape = (opened.release.digest, offer)
         return self._batcher.ask(shape, texts, sizes, deadline, run)
