@@ -18,6 +18,8 @@ Three parties of ``ditto party serve`` on this machine, under load:
 
     python -m benchmarks.soak            many questions: all right, and nothing grows
     python -m benchmarks.chaos           parties killed, stopped and cut off
+    python -m benchmarks.batching        eight who ask at once: together, or in turn
+    python -m benchmarks.service         the same inference as a service, and without
 
 Correctness and the compiler:
 

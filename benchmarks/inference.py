@@ -35,7 +35,7 @@ from benchmarks.layer import with_gelu
 from benchmarks.mpcformer import EncoderShape, Softmax, bench_mpcformer
 from benchmarks.network import NETWORKS, Hosts, Network, find_network, open_hosts
 from benchmarks.report.results import read_results
-from ditto import bench
+from ditto.bench import inference
 from ditto.bench.inference import ENCODER_LENGTH, machine
 from ditto.cli.bench import COLUMNS, cost_lines
 from ditto.client import Tokenizer
@@ -56,7 +56,7 @@ _SUMS = ("bytes", "rounds", "seconds")
 
 
 @dataclass(frozen=True)
-class Setting(bench.Setting):
+class Setting(inference.Setting):
     """What is measured, beside model and profile."""
 
     gelu: str = "quad"
@@ -158,7 +158,7 @@ def _measure(
     progress("starting three parties")
     start = BareTrio if spu_computes else ProcessTrio
     with start(timeout=900, hosts=hosts.hosts, prefixes=hosts.prefixes) as trio:
-        return bench.measure(
+        return inference.measure(
             model,
             plans,
             samples,

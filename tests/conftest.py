@@ -19,6 +19,7 @@ ALONE = (
     "benchmarks/test_network.py*",
     "cli/test_cli.py::test_a_command_that_is_ended*",
     "cli/test_status.py::test_watching_ends*",
+    "client/test_remote_batching.py*",
     "compiler/test_scale.py*",
     "docs/*",
     "e2e/test_interrupt.py*",

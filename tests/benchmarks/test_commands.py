@@ -15,9 +15,9 @@ from tests.cli.test_cli import ROOT, ditto, ends_without_parties
 from tests.folders import bert_folder, gpt2_folder
 
 COMMANDS = (
-    "chaos", "check_cost", "compiling", "everyday", "inference", "kernels", "layer",
-    "links", "matmul", "ordinary_texts", "plans", "protocols", "ranges", "report",
-    "safety", "soak", "spu_cost",
+    "batching", "chaos", "check_cost", "compiling", "everyday", "inference", "kernels",
+    "layer", "links", "matmul", "ordinary_texts", "plans", "protocols", "ranges",
+    "report", "safety", "service", "soak", "spu_cost",
 )  # fmt: skip
 
 

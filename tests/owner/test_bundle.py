@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bundle(folder: Path) -> Path:
     out = folder.parent / "bundle"
     with from_pretrained(folder, calibration=TEXTS) as model:
-        export_model(model, folder, out, lengths=[16, 32], batch_size=2)
+        export_model(model, folder, out, lengths=[16, 32], batch_sizes=[2])
     return out
 
 

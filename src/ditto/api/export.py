@@ -22,7 +22,7 @@ def export_model(
     out: Path,
     *,
     lengths: Sequence[int],
-    batch_size: int = 1,
+    batch_sizes: Sequence[int] = (1,),
     tokens: int = 20,
     pairs: bool = False,
     owner: str = "local",
@@ -31,23 +31,28 @@ def export_model(
 ) -> None:
     """Write a bundle of the model in a folder.
 
-    It takes texts of up to ``lengths`` tokens, ``batch_size`` at a time, also ``pairs``
-    of texts, or for a model that generates prompts of these lengths and ``tokens``
-    tokens after them. Each comes a second time with wide margins, for what leaves the
-    usual ones. The model is called ``name``, or as its folder.
+    It takes texts of up to ``lengths`` tokens, ``batch_sizes`` of them at a time, also
+    ``pairs`` of texts, or for a model that generates prompts of these lengths, as many
+    as the smallest batch size, and ``tokens`` tokens after them. Each comes a second
+    time with wide margins, for what leaves the usual ones. The model is called
+    ``name``, or as its folder.
     """
     check_new(out)  # before the long work
     exported = []
-    usual = _offers(model, lengths, batch_size, tokens, pairs)
+    usual = _offers(model, lengths, batch_sizes, tokens, pairs)
     wide = [replace(offer, wide=True) for offer in usual]
     checked = model.plans.profile.range_check
     for offer in [*usual, *(wide if checked else [])]:
         margins = ", wide margins" if offer.wide else ""
         on_stage(
-            f"calibrating and compiling {offer.phase}, {offer.length} tokens{margins}"
+            f"calibrating and compiling {offer.phase}, {offer.length} tokens"
+            f"{f' x {offer.batch_size}' if offer.batch_size > 1 else ''}{margins}"
         )
         computation = model.computation(
-            Phase(offer.phase), batch_size, offer.length, with_types=offer.with_types
+            Phase(offer.phase),
+            offer.batch_size,
+            offer.length,
+            with_types=offer.with_types,
         )
         computation = replace(computation, wide=offer.wide)
         exported.append(Exported(offer, model.plans.plan(computation)))
@@ -66,9 +71,14 @@ def export_model(
 
 
 def _offers(
-    model: Pretrained, lengths: Sequence[int], batch_size: int, tokens: int, pairs: bool
+    model: Pretrained,
+    lengths: Sequence[int],
+    batch_sizes: Sequence[int],
+    tokens: int,
+    pairs: bool,
 ) -> list[Offer]:
     buckets = sorted({min(length, model.max_tokens) for length in lengths})
+    sizes = sorted(set(batch_sizes))
     if model.model.head is not Head.TEXT_GENERATION:
         types = model.model.config.type_vocab_size > 1
         kinds = (False, True) if pairs and types else (False,)
@@ -76,9 +86,10 @@ def _offers(
             Offer("forward", batch_size, length, with_types)
             for with_types in kinds
             for length in buckets
+            for batch_size in sizes
         ]
-    prefill = [Offer("prefill", batch_size, length) for length in buckets]
+    prefill = [Offer("prefill", sizes[0], length) for length in buckets]
     room = range(2, min(max(buckets) + tokens, model.max_tokens) + 1)
     caches = sorted({model.bucket(n, CACHE_BUCKETS) for n in room})
     caches = [n for n in caches if n >= min(buckets)]
-    return prefill + [Offer("decode", batch_size, length) for length in caches]
+    return prefill + [Offer("decode", sizes[0], length) for length in caches]

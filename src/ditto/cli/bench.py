@@ -1,10 +1,13 @@
-"""``ditto bench``: what a model costs on this machine."""
+"""``ditto bench``: what a model costs on this machine, and what a service gives."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from ditto.cli.bench_serve import bench_serve
+from ditto.cli.help import with_named_values
 from ditto.cli.progress import stages
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
@@ -22,7 +25,27 @@ if TYPE_CHECKING:
     from ditto.frames import Json
 
 
-def bench(
+class _ModelByDefault(TyperGroup):
+    """``ditto bench MODEL_DIR`` is ``ditto bench model MODEL_DIR``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the usual command before what names none."""
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["model", *args]
+        return super().parse_args(ctx, args)
+
+
+bench = typer.Typer(
+    cls=_ModelByDefault,
+    help="Measure a model on this machine (`ditto bench MODEL_DIR`), or a service.",
+    no_args_is_help=True,
+)
+bench.command("serve")(with_named_values(bench_serve))
+
+
+@bench.command("model")
+@with_named_values
+def bench_model(
     model_dir: ModelFolder,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
@@ -51,8 +74,7 @@ def bench(
     The error is the mean absolute difference to the same model in float. Party MB is
     the peak of a party's memory.
     """
-    from ditto.bench import Setting, bench_folder
-    from ditto.bench.inference import machine
+    from ditto.bench.inference import Setting, bench_folder, machine
 
     report = Report(json_file)
     with stages(quiet=quiet, verbose=verbose) as shown:

@@ -30,7 +30,14 @@ def export(
             min=2,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Texts asked together.", min=1)] = 1,
+    batch: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Texts that are run together; may be repeated, as in --batch 1 "
+            "--batch 8. 1 by default.",
+            min=1,
+        ),
+    ] = None,
     tokens: Annotated[
         int, typer.Option(help="Tokens that may be generated after a prompt.", min=1)
     ] = 20,
@@ -87,7 +94,7 @@ def export(
                 model_dir,
                 out,
                 lengths=length or [128],
-                batch_size=batch,
+                batch_sizes=batch or [1],
                 tokens=tokens,
                 pairs=pairs,
                 owner=owner,

@@ -73,8 +73,14 @@ def gateway(
         typer.Option(help="Keys, one per line, of which a request must have one."),
     ] = None,
     max_running: Annotated[
-        int, typer.Option(help="Requests at the parties at a time.", min=1, max=64)
-    ] = 4,
+        int,
+        typer.Option(
+            help="Requests at the parties at a time; those of one model may be run "
+            "together.",
+            min=1,
+            max=64,
+        ),
+    ] = 16,
     max_waiting: Annotated[
         int, typer.Option(help="Requests that may wait; more get 429.", min=0, max=4096)
     ] = 32,

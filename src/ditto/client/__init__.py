@@ -1,8 +1,8 @@
 """The client: text in, shares out; answers opened, tokens chosen. No jax, no spu.
 
 In topological order: signature, shares, opening, out_of_range, sampling, tokens,
-questions, reading, bundle, asking, answering; connection, remote, releases and
-remote_client for a deployment. The tokenizer is loaded when it is first
+questions, reading, bundle, running, batching, asking, answering; connection, remote,
+releases and remote_client for a deployment. The tokenizer is loaded when it is first
 used.
 """
 

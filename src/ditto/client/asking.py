@@ -2,23 +2,26 @@
 
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ditto.client.batching import run_in_batches
 from ditto.client.bundle import ClientBundle, Offer, Phase
-from ditto.client.opening import answer_in_range, open_outputs
 from ditto.client.out_of_range import OnOutOfRange, check_policy, refusal
 from ditto.client.questions import Asked, TooLong, make_questions
 from ditto.client.reading import Prediction, Reader
+from ditto.client.running import Opened, RowAnswer, run_plan, run_rows
 from ditto.client.sampling import Sampler, Sampling
-from ditto.client.shares import share_question
 from ditto.errors import SetupError, StateLostError, TextCutWarning
 from ditto.models import Head
-from ditto.plan import Tree
-from ditto.wire import Deployment, DropState, OnProgress, RunPlan, Turn
+from ditto.wire import Deployment, DropState, OnProgress, Turn
+
+if TYPE_CHECKING:
+    from ditto.client.tokens import Encoded
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,8 @@ class Generated:
     """Whether no value left its range, as the parties saw it; None if none looked."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Opened:
-    """What the parties answered, by which offer, and where a conversation stands."""
-
-    result: Tree
-    offer: Offer
-    in_range: bool | None
-    turn: Turn | None
+AnswerRows = Callable[[Offer, "Sequence[Encoded]"], list[RowAnswer]]
+"""Answers to texts by the plans of an offer, of whatever batch sizes there are."""
 
 
 class Client:
@@ -50,8 +47,11 @@ class Client:
         deployment: Deployment,
         on_progress: OnProgress | None = None,
         on_out_of_range: OnOutOfRange = "retry",
+        answer_rows: AnswerRows | None = None,
     ) -> None:
+        """With ``answer_rows``, somebody else runs the texts that are predicted."""
         self._bundle = bundle
+        self._answer_rows = answer_rows or self._run_in_batches
         self._policy = check_policy(on_out_of_range)
         self._deployment = deployment
         self._on_progress = on_progress
@@ -74,8 +74,6 @@ class Client:
 
         See ``Pretrained.predict``.
         """
-        from ditto.client.tokens import pad_batch
-
         bundle, tokenizer = self._bundle, self._bundle.tokenizer
         offers = self._offers("forward")
         longest = min(max(offer.length for offer in offers), bundle.max_tokens)
@@ -101,20 +99,10 @@ class Client:
         )
         predictions: dict[int, Prediction] = {}
         for offer, members in groups.items():
-            for start in range(0, len(members), offer.batch_size):
-                group = members[start : start + offer.batch_size]
-                full = group + group[-1:] * (offer.batch_size - len(group))
-                padded = pad_batch(
-                    [questions[k].encoded for k in full], offer.length, tokenizer.pad_id
-                )
-                mask = padded.mask.astype(
-                    np.float32 if bundle.hide_length else np.int32
-                )
-                types = [padded.types] if typed else []
-                opened = self._ask(offer, [padded.ids, mask, *types])
-                for k, row in zip(group, np.asarray(opened.result), strict=False):
-                    read = reader.read(questions[k], row)
-                    predictions[k] = replace(read, in_range=opened.in_range)
+            answers = self._ask(offer, [questions[k].encoded for k in members])
+            for k, answer in zip(members, answers, strict=True):
+                read = reader.read(questions[k], answer.row)
+                predictions[k] = replace(read, in_range=answer.in_range)
         return [predictions[k] for k in range(len(texts))]
 
     def stream(
@@ -157,7 +145,7 @@ class Client:
         finally:
             self._drop(opened)
 
-    def _begin(self, ids: list[int], *, wide: bool = False) -> "_Opened":
+    def _begin(self, ids: list[int], *, wide: bool = False) -> Opened:
         """What follows a text; the parties keep its state under a new name."""
         from ditto.client.tokens import Encoded, pad_batch
 
@@ -172,7 +160,7 @@ class Client:
         self._drop(opened)
         return self._begin(ids, wide=self._allow_retry(wide=wide))
 
-    def _continue(self, before: "_Opened", ids: list[int]) -> "_Opened":
+    def _continue(self, before: Opened, ids: list[int]) -> Opened:
         """What follows one more token; if a value leaves its range, of the whole."""
         wide = before.offer.wide
         offer = self._fitting("decode", len(ids), wide=wide)
@@ -194,17 +182,32 @@ class Client:
         self._drop(opened)
         return self._begin(ids, wide=again)
 
-    def _drop(self, opened: "_Opened") -> None:
+    def _drop(self, opened: Opened) -> None:
         if opened.turn is not None:
             self._deployment.call_all(DropState(opened.turn.conversation))
 
-    def _ask(self, offer: Offer, inputs: Sequence[npt.ArrayLike]) -> "_Opened":
-        """The answer by an offer, or by the wide one if a value leaves its range."""
-        opened = self._run(offer, inputs)
-        if opened.in_range is not False or self._policy == "return":
-            return opened
-        wide = replace(offer, wide=self._allow_retry(wide=offer.wide))
-        return self._ask(wide, inputs)
+    def _ask(self, offer: Offer, texts: "Sequence[Encoded]") -> list[RowAnswer]:
+        """Answers by an offer, or by the wide one to texts that leave their range."""
+        answers = self._answer_rows(offer, texts)
+        left = [k for k, answer in enumerate(answers) if answer.in_range is False]
+        if left and self._policy != "return":
+            wide = replace(offer, wide=self._allow_retry(wide=offer.wide))
+            wide = replace(wide, batch_size=self._bundle.batch_sizes(wide)[0])
+            again = self._ask(wide, [texts[k] for k in left])
+            for k, answer in zip(left, again, strict=True):
+                answers[k] = answer
+        return answers
+
+    def _run_in_batches(
+        self, offer: Offer, texts: "Sequence[Encoded]"
+    ) -> list[RowAnswer]:
+        def run(batch: "Sequence[Encoded]", size: int) -> list[RowAnswer]:
+            sized = replace(offer, batch_size=size)
+            return run_rows(
+                self._bundle, self._deployment, sized, batch, self._on_progress
+            )
+
+        return run_in_batches(texts, self._bundle.batch_sizes(offer), run)
 
     def _allow_retry(self, *, wide: bool) -> bool:
         """True if it is to be asked again, with wide margins; else it is refused."""
@@ -216,20 +219,10 @@ class Client:
 
     def _run(
         self, offer: Offer, inputs: Sequence[npt.ArrayLike], turn: Turn | None = None
-    ) -> "_Opened":
-        signature = self._bundle.offers[offer]
-        public = () if self._bundle.hide_length else (1,)  # mask, lengths or positions
-        dealt = share_question(signature, inputs, public)
-        replies = self._deployment.call(
-            [
-                RunPlan(self._bundle.model, signature.digest, turn, arrays)
-                for arrays in dealt
-            ],
-            on_progress=self._on_progress,
+    ) -> Opened:
+        return run_plan(
+            self._bundle, self._deployment, offer, inputs, turn, self._on_progress
         )
-        sent = [reply.arrays for reply in replies]
-        in_range = answer_in_range(signature, sent)
-        return _Opened(open_outputs(signature, sent), offer, in_range, turn)
 
     def _takes(self, phase: Phase, length: int, *, wide: bool) -> bool:
         """Whether some offer has room for so many tokens."""

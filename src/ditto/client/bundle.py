@@ -1,7 +1,7 @@
 """The client's part of a bundle: tokenizer, labels, what the parties can compute."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -51,6 +51,14 @@ class ClientBundle:
     """Whether labels exclude each other, as ``config.json`` says it."""
     encoding: SentenceEncoding
     """What the client does with texts and embeddings."""
+
+    def batch_sizes(self, offer: Offer) -> list[int]:
+        """Of all offers that differ from this one in nothing else, ascending."""
+        return sorted(
+            other.batch_size
+            for other in self.offers
+            if replace(other, batch_size=offer.batch_size) == offer
+        )
 
 
 def read_client_bundle(folder: Path) -> ClientBundle:

@@ -9,14 +9,16 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ditto.client import asking
 from ditto.client.answering import ModelCard, Party
 from ditto.client.asking import Generated
+from ditto.client.batching import Batcher, run_in_batches
+from ditto.client.bundle import Offer
 from ditto.client.out_of_range import OnOutOfRange
 from ditto.client.questions import TooLong
 from ditto.client.reading import Prediction
@@ -27,6 +29,7 @@ from ditto.client.releases import (
     find_release,
 )
 from ditto.client.remote import RemoteDeployment, Trios
+from ditto.client.running import RowAnswer, run_rows
 from ditto.client.sampling import Sampling
 from ditto.errors import (
     DeadlineError,
@@ -41,6 +44,9 @@ from ditto.wire import OnProgress
 from ditto.wire.agreement import Agreement, read_agreement
 from ditto.wire.catalogue import Release, ServiceStatus
 
+if TYPE_CHECKING:
+    from ditto.client.tokens import Encoded
+
 _STATUS_SECONDS = 10.0
 _FRESH_SECONDS = 5.0
 """For which what the parties serve is remembered."""
@@ -53,7 +59,8 @@ class Client:
 
     ``deployment`` is a ``deployment.toml``, ``credentials`` the folder with ``tls.crt``
     and ``tls.key`` of a client. ``pinned`` are digests of releases by the model's name:
-    another release is refused.
+    another release is refused. Without ``batching``, what several threads ask at the
+    same time is not run together.
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class Client:
         pinned: Mapping[str, str] | None = None,
         cache: Path | None = None,
         on_progress: OnProgress | None = None,
+        batching: bool = True,
     ) -> None:
         agreement = (
             deployment
@@ -77,6 +85,8 @@ class Client:
         self._pinned = dict(pinned or {})
         self._on_progress = on_progress
         self._served = _Served(0.0, {}, 0)
+        self._batcher = Batcher(lanes=agreement.trios)
+        self._batching = batching
 
     def models(self) -> list[ModelCard]:
         """See Answering."""
@@ -109,7 +119,7 @@ class Client:
         timeout: float | None = None,
     ) -> list[Prediction]:
         """See Answering."""
-        client = self._ask(model, timeout, on_out_of_range)
+        client = self._ask(model, timeout, on_out_of_range, batched=True)
         return client.predict(
             texts,
             text_pairs,
@@ -134,6 +144,7 @@ class Client:
 
     def close(self) -> None:
         """See Answering."""
+        self._batcher.close()
         self._trios.close()
 
     def __enter__(self) -> Self:
@@ -143,14 +154,44 @@ class Client:
         self.close()
 
     def _ask(
-        self, model: str, timeout: float | None, policy: OnOutOfRange
+        self,
+        model: str,
+        timeout: float | None,
+        policy: OnOutOfRange,
+        *,
+        batched: bool = False,
     ) -> asking.Client:
         longest = float(self._agreement.limits.deadline_seconds)
         seconds = longest if timeout is None else min(timeout, longest)
         deadline = time.monotonic() + seconds
         opened = self._open(model, deadline)
-        deployment = RemoteDeployment(self._trios, deadline)
-        return asking.Client(opened.bundle, deployment, self._on_progress, policy)
+        trio = self._served.trio if batched else None  # each batch chooses its own
+        deployment = RemoteDeployment(self._trios, deadline, trio)
+        rows = partial(self._answer_rows, opened, deadline) if batched else None
+        progress = self._on_progress
+        return asking.Client(opened.bundle, deployment, progress, policy, rows)
+
+    def _answer_rows(
+        self,
+        opened: OpenedModel,
+        deadline: float,
+        offer: Offer,
+        texts: "Sequence[Encoded]",
+    ) -> list[RowAnswer]:
+        """Answers to texts, together with what other threads ask at the same time."""
+
+        def run(
+            batch: "Sequence[Encoded]", size: int, until: float = deadline
+        ) -> list[RowAnswer]:
+            sized = replace(offer, batch_size=size)
+            deployment = RemoteDeployment(self._trios, until)
+            return run_rows(opened.bundle, deployment, sized, batch, self._on_progress)
+
+        sizes = opened.bundle.batch_sizes(offer)
+        if sizes[-1] == 1 or not self._batching:  # the parties' queue orders them
+            return run_in_batches(texts, sizes, run)
+        shape = (opened.release.digest, offer)
+        return self._batcher.ask(shape, texts, sizes, deadline, run)
 
     def _open(self, model: str, deadline: float) -> OpenedModel:
         releases = self._serving(deadline, fresh=False)

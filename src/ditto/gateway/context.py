@@ -17,7 +17,7 @@ from ditto.models.chat_template import ChatTemplate
 class Settings:
     """How a gateway behaves."""
 
-    max_running: int = 4
+    max_running: int = 16
     """Requests that are asked of the parties at a time."""
     max_waiting: int = 32
     """Requests that wait besides; more are refused."""

@@ -1,0 +1,179 @@
+"""Texts that are asked at the same time: run together, against one after the other."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks import show
+from benchmarks.deployment import DITTO
+from benchmarks.network import find_network, open_hosts
+from benchmarks.trio_processes import TrioProcesses
+from ditto.errors import SetupError
+
+_NAME = "acme/model:1"
+_READY_SECONDS = 120.0
+
+
+def main(
+    model_dir: Annotated[Path, typer.Argument(metavar="MODEL_DIR")],
+    length: Annotated[int, typer.Option(help="Tokens of a text.", min=2)] = 32,
+    batch: Annotated[int, typer.Option(help="Texts of a batch.", min=2)] = 8,
+    threads: Annotated[int, typer.Option(help="Who ask at once.", min=1)] = 8,
+    requests: Annotated[int, typer.Option(help="Of each kind.", min=1)] = 16,
+    layers: Annotated[
+        int | None, typer.Option(help="Only so many of the model's layers.", min=1)
+    ] = None,
+    network: show.NetworkName = "wan",
+    json_file: show.JsonFile = None,
+) -> None:
+    """Three parties of `ditto party serve` with a network between them, one client.
+
+    The model is published for one text and for batches. Threads of one client ask it by
+    `ditto bench serve`, from the first party's host, once with --no-batching.
+    """
+    with (
+        open_hosts(find_network(network)) as hosts,
+        tempfile.TemporaryDirectory(prefix="ditto-batching-") as folder,
+        _parties(Path(folder), hosts.hosts, hosts.prefixes) as (parties, host),
+    ):
+        owner, name = parties.member("owner", "acme"), model_dir.resolve().name
+        if layers is not None:
+            model_dir = _first_layers(model_dir, layers, Path(folder) / name)
+        shape = ["--length", str(length)]
+        batches = ["--batch", "1", "--batch", str(batch)]
+        _publish(host, parties, owner, model_dir, [*shape, *batches])
+        load = ["--num-prompts", str(requests), "--max-concurrency", str(threads)]
+        alone = _ask(host, parties, [*load, "--no-batching"])
+        batched = _ask(host, parties, load)
+        measured = asdict(hosts.measured)
+    ratio = batched["request_throughput"] / alone["request_throughput"]
+    result = {
+        "model": name,
+        "layers": layers,
+        "length": length,
+        "batch": batch,
+        "threads": threads,
+        "network": network,
+        "measured": measured,
+        "load_average": round(os.getloadavg()[0], 2),
+        "ratio": round(ratio, 3),
+        "one_at_a_time": alone,
+        "batched": batched,
+        "command": show.command_line("benchmarks.batching"),
+    }
+    rows = [
+        [
+            name,
+            f"{each['request_throughput']:.4f}",
+            f"{each['mean_e2el_ms'] / 1000:.1f}",
+        ]
+        for name, each in (("one at a time", alone), (f"batches of {batch}", batched))
+    ]
+    numbers = ["answers/s", "mean seconds of one"]
+    show.show(f"{threads} at once, {ratio:.2f}x", ["run"], numbers, rows, None)
+    show.write(json_file, result)
+
+
+def _first_layers(model_dir: Path, layers: int, out: Path) -> Path:
+    """A folder with the same model, of which only so many layers are left."""
+    from ditto.models import read_checkpoint, write_checkpoint
+
+    shutil.copytree(model_dir, out)
+    read = read_checkpoint(model_dir)
+    further = re.compile(r"\blayer\.(\d+)\.")
+    tensors = {
+        name: tensor
+        for name, tensor in read.tensors.items()
+        if not (match := further.search(name)) or int(match[1]) < layers
+    }
+    config = {**read.config, "num_hidden_layers": layers}
+    write_checkpoint(replace(read, config=config, tensors=tensors), out)
+    return out
+
+
+@contextmanager
+def _parties(
+    folder: Path, addresses: Sequence[str], prefixes: Sequence[Sequence[str]]
+) -> "Iterator[tuple[TrioProcesses, list[str]]]":
+    """Three parties that are ready, and what runs a command at the first's host."""
+    at = [address.partition(":")[0] for address in addresses]
+    parties = TrioProcesses(folder, 1, hosts=at, prefixes=prefixes)
+    cache = {"DITTO_CACHE": str(folder / "cache")}
+    host = [*prefixes[0], "env", f"DITTO_CACHE={folder / 'cache'}", *DITTO]
+    try:
+        parties.start(0, cache)
+        _wait_until_ready(host, parties)
+        yield parties, host
+    finally:
+        parties.stop()
+
+
+def _wait_until_ready(host: Sequence[str], parties: TrioProcesses) -> None:
+    watch = parties.member("client", "watch")
+    identity = ["--deployment", str(parties.deployment), "--as", str(watch)]
+    end = time.monotonic() + _READY_SECONDS
+    while True:
+        done = subprocess.run(  # noqa: S603  (our own command)
+            [*host, "status", *identity, "--json", "-"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.stdout.strip():
+            statuses = [each["status"] for each in json.loads(done.stdout)["parties"]]
+            if all(status and status["state"] == "ready" for status in statuses):
+                return
+        if time.monotonic() > end:
+            raise SetupError(f"The parties are not ready: {done.stderr}")
+        time.sleep(0.5)
+
+
+def _publish(
+    host: Sequence[str],
+    parties: TrioProcesses,
+    owner: Path,
+    model_dir: Path,
+    options: Sequence[str],
+) -> None:
+    typer.echo("publishing", err=True)
+    identity = ["--deployment", str(parties.deployment), "--as", str(owner)]
+    model = [str(model_dir), "--name", _NAME]
+    _run([*host, "owner", "publish", *model, *options], identity)
+
+
+def _ask(
+    host: Sequence[str], parties: TrioProcesses, options: Sequence[str]
+) -> dict[str, Any]:
+    typer.echo("asking", err=True)
+    alice, out = parties.member("client", "alice"), parties.folder / "out.json"
+    identity = ["--deployment", str(parties.deployment), "--as", str(alice)]
+    command = [*host, "bench", "serve", "--model", _NAME, *options]
+    _run([*command, "--json", str(out)], identity)
+    result: dict[str, Any] = json.loads(out.read_text())
+    result.pop("command")
+    return result
+
+
+def _run(command: Sequence[str], identity: Sequence[str]) -> None:
+    started = time.monotonic()
+    done = subprocess.run(  # noqa: S603  (our own command)
+        [*command, *identity], env=os.environ, check=False
+    )
+    if done.returncode:
+        raise SetupError("A command has failed; see above.")
+    typer.echo(f"{time.monotonic() - started:.0f} s", err=True)
+
+
+if __name__ == "__main__":
+    show.run(main)
