@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 ALONE = (
     "benchmarks/test_bare_links.py*",
     "benchmarks/test_chaos.py*",
+    "benchmarks/test_commands.py::test_a_command_that_is_ended*",
     "benchmarks/test_network.py*",
     "cli/test_cli.py::test_a_command_that_is_ended*",
     "cli/test_status.py::test_watching_ends*",
