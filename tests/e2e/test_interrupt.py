@@ -62,4 +62,4 @@ def test_an_interrupted_call_leaves_a_trio_that_can_be_used(
     started = time.monotonic()
     while set(threading.enumerate()) - threads and time.monotonic() < started + 10:
         time.sleep(0.1)
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads  # of tests before, some may have ended
