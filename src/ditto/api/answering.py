@@ -28,6 +28,7 @@ from ditto.launch import Launched
 from ditto.models.chat_files import read_chat_files
 from ditto.models.computation import Phase
 from ditto.models.hub import find_folder
+from ditto.models.sentence import NETWORK_SETTINGS, PROMPTS
 from ditto.owner.samples import Text
 from ditto.party.local import TIMEOUT
 from ditto.runtime import ProcessTrio, Trio
@@ -42,8 +43,8 @@ _TOKENIZER_FILES = (
     "vocab.txt",
     "vocab.json",
     "merges.txt",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
+    NETWORK_SETTINGS,
+    PROMPTS,
     "chat_template.jinja",
 )
 _MAX_FILE = 64 << 20
