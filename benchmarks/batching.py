@@ -5,10 +5,8 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,13 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import show
-from benchmarks.deployment import DITTO
-from benchmarks.network import find_network, open_hosts
-from benchmarks.trio_processes import TrioProcesses
+from benchmarks.network import find_network
+from benchmarks.parties import DITTO, Parties, open_parties
 from ditto.errors import SetupError
 
 _NAME = "acme/model:1"
-_READY_SECONDS = 120.0
 
 
 def main(
@@ -42,21 +38,17 @@ def main(
     The model is published for one text and for batches. Threads of one client ask it by
     `ditto bench serve`, from the first party's host, once with --no-batching.
     """
-    with (
-        open_hosts(find_network(network)) as hosts,
-        tempfile.TemporaryDirectory(prefix="ditto-batching-") as folder,
-        _parties(Path(folder), hosts.hosts, hosts.prefixes) as (parties, host),
-    ):
+    with open_parties(find_network(network)) as parties:
         owner, name = parties.member("owner", "acme"), model_dir.resolve().name
         if layers is not None:
-            model_dir = _first_layers(model_dir, layers, Path(folder) / name)
+            model_dir = _first_layers(model_dir, layers, parties.folder / name)
         shape = ["--length", str(length)]
         batches = ["--batch", "1", "--batch", str(batch)]
-        _publish(host, parties, owner, model_dir, [*shape, *batches])
+        _publish(parties, owner, model_dir, [*shape, *batches])
         load = ["--num-prompts", str(requests), "--max-concurrency", str(threads)]
-        alone = _ask(host, parties, [*load, "--no-batching"])
-        batched = _ask(host, parties, load)
-        measured = asdict(hosts.measured)
+        alone = _ask(parties, [*load, "--no-batching"])
+        batched = _ask(parties, load)
+        measured = None if parties.hosts is None else asdict(parties.hosts.measured)
     ratio = batched["request_throughput"] / alone["request_throughput"]
     result = {
         "model": name,
@@ -102,46 +94,8 @@ def _first_layers(model_dir: Path, layers: int, out: Path) -> Path:
     return out
 
 
-@contextmanager
-def _parties(
-    folder: Path, addresses: Sequence[str], prefixes: Sequence[Sequence[str]]
-) -> "Iterator[tuple[TrioProcesses, list[str]]]":
-    """Three parties that are ready, and what runs a command at the first's host."""
-    at = [address.partition(":")[0] for address in addresses]
-    parties = TrioProcesses(folder, 1, hosts=at, prefixes=prefixes)
-    cache = {"DITTO_CACHE": str(folder / "cache")}
-    host = [*prefixes[0], "env", f"DITTO_CACHE={folder / 'cache'}", *DITTO]
-    try:
-        parties.start(0, cache)
-        _wait_until_ready(host, parties)
-        yield parties, host
-    finally:
-        parties.stop()
-
-
-def _wait_until_ready(host: Sequence[str], parties: TrioProcesses) -> None:
-    watch = parties.member("client", "watch")
-    identity = ["--deployment", str(parties.deployment), "--as", str(watch)]
-    end = time.monotonic() + _READY_SECONDS
-    while True:
-        done = subprocess.run(  # noqa: S603  (our own command)
-            [*host, "status", *identity, "--json", "-"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.stdout.strip():
-            statuses = [each["status"] for each in json.loads(done.stdout)["parties"]]
-            if all(status and status["state"] == "ready" for status in statuses):
-                return
-        if time.monotonic() > end:
-            raise SetupError(f"The parties are not ready: {done.stderr}")
-        time.sleep(0.5)
-
-
 def _publish(
-    host: Sequence[str],
-    parties: TrioProcesses,
+    parties: Parties,
     owner: Path,
     model_dir: Path,
     options: Sequence[str],
@@ -149,16 +103,14 @@ def _publish(
     typer.echo("publishing", err=True)
     identity = ["--deployment", str(parties.deployment), "--as", str(owner)]
     model = [str(model_dir), "--name", _NAME]
-    _run([*host, "owner", "publish", *model, *options], identity)
+    _run([*DITTO, "owner", "publish", *model, *options], identity)
 
 
-def _ask(
-    host: Sequence[str], parties: TrioProcesses, options: Sequence[str]
-) -> dict[str, Any]:
+def _ask(parties: Parties, options: Sequence[str]) -> dict[str, Any]:
     typer.echo("asking", err=True)
     alice, out = parties.member("client", "alice"), parties.folder / "out.json"
     identity = ["--deployment", str(parties.deployment), "--as", str(alice)]
-    command = [*host, "bench", "serve", "--model", _NAME, *options]
+    command = [*DITTO, "bench", "serve", "--model", _NAME, *options]
     _run([*command, "--json", str(out)], identity)
     result: dict[str, Any] = json.loads(out.read_text())
     result.pop("command")

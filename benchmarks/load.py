@@ -1,14 +1,14 @@
-"""Clients that ask at the same time, each with an identity of its own."""
+"""Threads that ask questions at the same time."""
 
 import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import ditto
-from benchmarks.deployment import LocalParties, Question
+from benchmarks.questions import Question
 from ditto.errors import DittoError
 
 LATE = 5.0
@@ -27,30 +27,40 @@ class Outcome:
     """That each answer took."""
     errors: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def ended(self) -> int:
+        """Questions that have been answered or have failed."""
+        return self.completed + self.failed
+
 
 class Load:
-    """So many clients ask questions in turn, until they are told to stop."""
+    """So many threads ask questions in turn, until they are told to stop.
+
+    Each thread asks by the next of the clients.
+    """
 
     def __init__(
         self,
-        parties: LocalParties,
+        clients: Sequence[ditto.Client],
         questions: Sequence[Question],
-        clients: int,
         timeout: float,
+        *,
+        threads: int | None = None,
         most: int | None = None,
     ) -> None:
         self.outcome = Outcome()
-        self._first = questions[0]
-        self._parties, self._timeout = parties, timeout
-        numbers: Iterable[int] = itertools.count() if most is None else range(most)
+        self._timeout = timeout
+        numbers = itertools.count() if most is None else iter(range(most))
         self._next: Iterator[Question] = (
             questions[k % len(questions)] for k in numbers
         )
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._threads = [
-            threading.Thread(target=self._work, args=(k,), daemon=True)
-            for k in range(clients)
+            threading.Thread(target=self._work, args=(client,), daemon=True)
+            for client, _ in zip(
+                itertools.cycle(clients), range(threads or len(clients)), strict=False
+            )
         ]
 
     def start(self) -> None:
@@ -58,48 +68,48 @@ class Load:
         for thread in self._threads:
             thread.start()
 
-    def probe(self, timeout: float) -> float:
-        """Seconds that one more question takes, asked now by somebody else."""
-        credentials = self._parties.member("client", "probe")
-        started = time.monotonic()
-        with ditto.Client(self._parties.deployment, credentials) as client:
-            self._ask(client, self._first, timeout)
-        return time.monotonic() - started
+    def wait_for(self, count: int, seconds: float) -> None:
+        """Until so many more questions are answered or have failed."""
+        end, before = time.monotonic() + seconds, self.outcome.ended
+        while self.outcome.ended < before + count and time.monotonic() < end:
+            time.sleep(0.02)
 
-    def stop(self) -> None:
-        """Ask no more."""
+    def finish(self) -> Outcome:
+        """Ask no more, and wait for the answers that are due."""
         self._over.set()
+        return self.wait()
 
-    def wait(self) -> None:
-        """Until all have their answers."""
+    def wait(self) -> Outcome:
+        """Until all questions have their answers."""
         for thread in self._threads:
             thread.join()
+        return self.outcome
 
-    def _work(self, number: int) -> None:
-        credentials = self._parties.member("client", f"c{number}")
-        with ditto.Client(self._parties.deployment, credentials) as client:
-            while not self._over.is_set():
-                with self._lock:
-                    question = next(self._next, None)
-                if question is None:
-                    return
-                self._ask(client, question, self._timeout)
-
-    def _ask(self, client: "ditto.Client", question: Question, timeout: float) -> None:
+    def ask(self, client: ditto.Client, question: Question) -> float:
+        """Seconds that one question takes; it is counted with the others."""
         started = time.monotonic()
-        right, error = False, None
+        right, problem = False, ""
         try:
-            right = question.ask(client, timeout)
-        except DittoError as caught:
-            error = caught
-        ended = time.monotonic()
+            right = question.ask(client, self._timeout)
+        except DittoError as error:
+            problem = f"{error.code}: {error}"
+        seconds = time.monotonic() - started
         with self._lock:
             outcome = self.outcome
-            outcome.hangs += ended - started > timeout + LATE
-            if error is not None:
+            outcome.hangs += seconds > self._timeout + LATE
+            if problem:
                 outcome.failed += 1
-                outcome.errors[error.code] += 1
+                outcome.errors[problem] += 1
+            else:
+                outcome.completed += 1
+                outcome.wrong += not right
+                outcome.seconds.append(seconds)
+        return seconds
+
+    def _work(self, client: ditto.Client) -> None:
+        while not self._over.is_set():
+            with self._lock:
+                question = next(self._next, None)
+            if question is None:
                 return
-            outcome.completed += 1
-            outcome.wrong += not right
-            outcome.seconds.append(ended - started)
+            self.ask(client, question)

@@ -21,13 +21,14 @@ What the network is really like is measured when it opens. Whoever shows figures
 """
 
 import contextlib
+import ctypes
 import math
 import os
 import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,7 @@ _BURST = 72 << 10
 _BURST_TIME = 200e-6
 """Or what leaves in this time, since timers are late by up to half of it."""
 _PATIENCE = 60.0
+_CLONE_NEWNET = 0x40000000
 _PUSHING = 0.5
 """Seconds of a transfer that are timed."""
 _SPEED_UP = 15
@@ -121,7 +123,35 @@ class Hosts:
     prefixes: tuple[Prefix, Prefix, Prefix]
     """What stands before a command to run it there."""
     measured: Measured
+    _layout: "_Layout" = field(repr=False)
     _opened: ExitStack = field(repr=False)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of the hosts, without a port."""
+        return [host.partition(":")[0] for host in self.hosts]
+
+    @contextlib.contextmanager
+    def at(self, host: int) -> Iterator[None]:
+        """This thread is at a host, and so are the threads and processes it starts."""
+        if not self._layout.namespaces:
+            yield
+            return
+        with open("/proc/thread-self/ns/net", "rb") as before:
+            with open(f"/run/netns/{self._layout.namespaces[host]}", "rb") as there:
+                _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(before.fileno())
+
+    def cut(self, host: int) -> None:
+        """Drop whatever comes from a host or goes to it, and tell nobody."""
+        self._layout.cut(host, True)
+
+    def mend(self, host: int) -> None:
+        """Pass packets on as before."""
+        self._layout.cut(host, False)
 
     def close(self) -> None:
         """Remove the namespaces. Processes in them lose their network."""
@@ -141,7 +171,8 @@ def open_hosts(network: Network) -> Hosts:
         measured = _measure(network, layout)
         p0, p1, p2 = layout.hosts
         a, b, c = layout.prefixes
-        return Hosts(network, (p0, p1, p2), (a, b, c), measured, opened.pop_all())
+        hosts, prefixes = (p0, p1, p2), (a, b, c)
+        return Hosts(network, hosts, prefixes, measured, layout, opened.pop_all())
 
 
 def remove_leftovers() -> list[str]:
@@ -157,11 +188,17 @@ def remove_leftovers() -> list[str]:
     return leftovers
 
 
+def _cannot_cut(_host: int, _cut: bool) -> None:
+    raise SetupError("Loopback cannot be cut; network namespaces could not be made.")
+
+
 @dataclass(frozen=True)
 class _Layout:
     hosts: list[str]
     prefixes: list[Prefix]
     backend: Backend
+    namespaces: list[str] = field(default_factory=list)
+    cut: Callable[[int, bool], None] = _cannot_cut
     set_delay: Callable[[float], None] | None = None
     note: str = ""
 
@@ -204,7 +241,12 @@ def _shape_by_netem(network: Network, opened: ExitStack) -> _Layout:
         _run("ip", "-n", middle, "link", "set", port, "master", "bridge", "up")
         _run("ip", "-n", middle, "link", "set", device, "netns", namespace)
         _bring_up(network, namespace, host)
-    return _namespaced(namespaces, "netem")
+
+    def cut(host: int, is_cut: bool) -> None:
+        state = "down" if is_cut else "up"
+        _run("ip", "-n", middle, "link", "set", f"port{host}", state)
+
+    return _namespaced(namespaces, "netem", cut)
 
 
 def _shape_by_tun(network: Network, opened: ExitStack) -> _Layout:
@@ -213,26 +255,40 @@ def _shape_by_tun(network: Network, opened: ExitStack) -> _Layout:
     process = _start(opened, _inside(middle), "switch", f"{_HOSTS}")
     _read_line(process)
 
-    def set_delay(delay: float) -> None:
+    def order(*words: object) -> None:
         if process.stdin is not None:
-            process.stdin.write(f"{delay}\n")
+            process.stdin.write(" ".join(map(str, words)) + "\n")
             process.stdin.flush()
+
+    def set_delay(delay: float) -> None:
+        order("delay", delay)
+
+    def cut(host: int, is_cut: bool) -> None:
+        order("cut" if is_cut else "mend", host)
 
     set_delay(network.rtt / 2)
     for host, namespace in enumerate(namespaces):
         device = switch.device(host)
         _run("ip", "-n", middle, "link", "set", device, "netns", namespace)
         _bring_up(network, namespace, host)
-    return _namespaced(namespaces, "tun", set_delay)
+    return _namespaced(namespaces, "tun", cut, set_delay)
 
 
 def _namespaced(
     namespaces: list[str],
     backend: Backend,
+    cut: Callable[[int, bool], None],
     set_delay: Callable[[float], None] | None = None,
 ) -> _Layout:
     hosts = [f"{address}:{_PORT}" for address in _ADDRESSES]
-    return _Layout(hosts, [_inside(n) for n in namespaces], backend, set_delay)
+    prefixes = [_inside(namespace) for namespace in namespaces]
+    return _Layout(hosts, prefixes, backend, namespaces, cut, set_delay)
+
+
+def _enter(namespace: int) -> None:
+    """setns(2), which Python has from 3.12 on."""
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET):
+        raise SetupError(f"A namespace is closed: {os.strerror(ctypes.get_errno())}.")
 
 
 def _inside(namespace: str) -> Prefix:

@@ -13,7 +13,7 @@ import typer
 
 import ditto
 from benchmarks import show
-from benchmarks.trio_processes import TrioProcesses
+from benchmarks.parties import OWNER, open_parties
 from ditto.bench.serving import TEXTS
 from ditto.trust import load_credentials
 from ditto.wire.agreement import read_agreement
@@ -68,7 +68,6 @@ def main(
 
 
 def _export(model_dir: Path, out: Path, length: int) -> None:
-    from benchmarks.deployment import OWNER
     from ditto.api import from_pretrained
     from ditto.api.export import export_model
 
@@ -94,10 +93,7 @@ def _service(folder: Path, opened: ExitStack) -> Callable[[str], object]:
     """Asks a deployment."""
     from ditto.owner.remote import RemotePublisher
 
-    parties = TrioProcesses(folder, 1)
-    opened.callback(parties.stop)
-    parties.start(0)
-    parties.wait_until_ready(0)
+    parties = opened.enter_context(open_parties())
     agreement = read_agreement(parties.deployment)
     owner = load_credentials(parties.member("owner", "acme"), agreement.trusted_domains)
     publisher = RemotePublisher(agreement, owner)

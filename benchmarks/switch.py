@@ -54,21 +54,33 @@ class Switch:
 
     def __init__(self, hosts: int) -> None:
         self.delay = 0.0
+        self._cut: set[int] = set()  # devices
         self._devices = [_open_device(i) for i in range(hosts)]
         self._queue: deque[tuple[float, int, bytes]] = deque()
 
     def run(self, orders: int) -> None:
-        """Serve until the orders end; each is a line with the delay from now on."""
+        """Serve until the orders end, a line each: the ``delay`` from now on, or a host
+        to ``cut`` or to ``mend``."""
         while True:
             ready, _, _ = select.select([orders, *self._devices], [], [], self._wait())
             self._deliver()
             for file in ready:
                 if file != orders:
                     self._accept(file)
-                elif lines := os.read(orders, 4096).split():
-                    self.delay = float(lines[-1])
+                elif lines := os.read(orders, 4096).decode().splitlines():
+                    for line in lines:
+                        self._obey(*line.split())
                 else:
                     return
+
+    def _obey(self, what: str, value: str) -> None:
+        match what:
+            case "delay":
+                self.delay = float(value)
+            case "cut":
+                self._cut.add(self._devices[int(value)])
+            case "mend":
+                self._cut.discard(self._devices[int(value)])
 
     def _wait(self) -> float | None:
         """Seconds until the next packet is due."""
@@ -81,6 +93,8 @@ class Switch:
             except BlockingIOError:
                 return
             to = packet[_HOST_AT] - 1
+            if sender in self._cut:
+                continue
             if packet[_VERSION_AT] >> 4 == 4 and 0 <= to < len(self._devices):
                 due = time.monotonic() + self.delay
                 self._queue.append((due, self._devices[to], packet))
@@ -89,6 +103,8 @@ class Switch:
         now = time.monotonic()
         while self._queue and self._queue[0][0] <= now:
             _, to, packet = self._queue.popleft()
+            if to in self._cut:
+                continue
             with contextlib.suppress(OSError):  # a host that is not up yet, or gone
                 os.write(to, packet)
 

@@ -1,29 +1,20 @@
 """Two trios against one where the network is the limit; and one of them is killed."""
 
-import itertools
-import json
-import os
-import shutil
 import signal
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import ditto
 from benchmarks import show
-from benchmarks.deployment import Question, publish_models
-from benchmarks.load import Outcome
-from benchmarks.network import find_network, open_hosts
-from benchmarks.trio_processes import SharedClient, TrioProcesses
-from ditto.errors import SetupError
+from benchmarks.load import Load, Outcome
+from benchmarks.network import find_network
+from benchmarks.parties import Parties, open_parties
+from benchmarks.questions import Question, publish_models
 
 _TIMEOUT = 300.0
 _LENGTH = 8
@@ -46,7 +37,6 @@ def main(
     threads: Annotated[int, typer.Option(help="That ask at a time.", min=2)] = 6,
     repeats: Annotated[int, typer.Option(help="Of one trio and of two.", min=1)] = 1,
     json_file: show.JsonFile = None,
-    inside: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Ask two trios of `ditto party serve`, and one of them alone, over mTLS.
 
@@ -55,23 +45,12 @@ def main(
     width 32, so small that a run waits for messages nearly all of its time. At last all
     three processes of one trio are killed while questions are asked.
     """
-    if inside:
-        where = json.loads(inside)
-        result = measure(where["hosts"], where["prefixes"], requests, threads, repeats)
-        show.write(json_file, result)
-        return
     asked = find_network(network)
-    if asked.shaped:
-        with open_hosts(asked) as hosts:
-            where = {
-                "hosts": [host.rpartition(":")[0] for host in hosts.hosts],
-                "prefixes": hosts.prefixes,
-            }
-            numbers = {"requests": requests, "threads": threads, "repeats": repeats}
-            result = _measure_inside(hosts.prefixes[0], where, numbers)
-            result["measured"] = asdict(hosts.measured)
-    else:
-        result = measure(["127.0.0.1"] * 3, [[]] * 3, requests, threads, repeats)
+    with open_parties(asked, trios=_TRIOS) as parties:
+        questions = publish_models(parties, lengths=[_LENGTH], tokens=0)
+        result = ask_and_kill(parties, questions, requests, threads, repeats)
+        if parties.hosts is not None:
+            result["measured"] = asdict(parties.hosts.measured)
     result |= {"network": network, "command": show.command_line("benchmarks.trios")}
     plain = {k: v for k, v in result.items() if not isinstance(v, (dict, list))}
     rows = [[name, str(value)] for name, value in plain.items()]
@@ -79,51 +58,8 @@ def main(
     show.write(json_file, result)
 
 
-def _measure_inside(
-    prefix: Sequence[str], where: dict[str, Any], numbers: dict[str, int]
-) -> dict[str, Any]:
-    """The same in a process at the first host, from which all others are reached."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        options = [f"--{name}={value}" for name, value in numbers.items()]
-        options += [f"--json={file.name}", f"--inside={json.dumps(where)}"]
-        done = subprocess.run(  # noqa: S603  (our own command)
-            [*prefix, sys.executable, "-m", "benchmarks.trios", *options], check=False
-        )
-        if done.returncode:
-            raise SetupError("The trios could not be measured; see above.")
-        result: dict[str, Any] = json.loads(Path(file.name).read_text())
-        return result
-
-
-def measure(
-    hosts: Sequence[str],
-    prefixes: Sequence[Sequence[str]],
-    requests: int,
-    threads: int,
-    repeats: int,
-) -> dict[str, Any]:
-    """Start two trios at three hosts, ask them, and kill one."""
-    folder = Path(tempfile.mkdtemp(prefix="ditto-trios-"))
-    before = os.environ.get("DITTO_CACHE")
-    os.environ["DITTO_CACHE"] = str(folder / "cache")
-    parties = TrioProcesses(folder, _TRIOS, hosts=hosts, prefixes=prefixes)
-    try:
-        for trio in range(_TRIOS):
-            parties.start(trio)
-        for trio in range(_TRIOS):
-            parties.wait_until_ready(trio)
-        questions = publish_models(parties, lengths=[_LENGTH], tokens=0)
-        return ask_and_kill(parties, questions, requests, threads, repeats)
-    finally:
-        os.environ.pop("DITTO_CACHE")
-        if before is not None:
-            os.environ["DITTO_CACHE"] = before
-        parties.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def ask_and_kill(
-    parties: TrioProcesses,
+    parties: Parties,
     questions: Sequence[Question],
     requests: int,
     threads: int,
@@ -137,10 +73,9 @@ def ask_and_kill(
     outcomes: list[Outcome] = []
     parts: list[Part] = []
 
-    def asked(trios: int) -> SharedClient:
+    def asked(trios: int) -> Load:
         """Threads that ask from now on."""
-        every = itertools.cycle(questions)
-        load = SharedClient(clients[trios], every, threads, _TIMEOUT)
+        load = Load([clients[trios]], questions, _TIMEOUT, threads=threads)
         load.start()
         return load
 
@@ -160,7 +95,7 @@ def ask_and_kill(
             outcomes.append(load.finish())
         load = asked(_TRIOS)
         load.wait_for(threads, _TIMEOUT)
-        parties.send(_TRIOS - 1, signal.SIGKILL)
+        parties.send(signal.SIGKILL, _TRIOS - 1)
         load.wait_for(2 * threads, _TIMEOUT)
         killed = load.finish()
         outcomes.append(killed)

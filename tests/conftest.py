@@ -34,6 +34,7 @@ ALONE = (
     "runtime/test_scripts.py*",
     "api/test_interrupted.py*",
     "party/*links*",
+    "party/server/test_differences.py*",
     "party/server/test_service.py*",
     "party/server/test_trios.py*",
     "party/test_refusals.py::test_a_function_that_does_not_exist_is_refused",

@@ -87,7 +87,9 @@ def free_tens(count: int, each: int) -> list[int]:
     return found
 
 
-def make_deployment(folder: Path, trios: int = 1, **limits: Any) -> Files:
+def make_deployment(
+    folder: Path, trios: int = 1, *, last_version: str = VERSION, **limits: Any
+) -> Files:
     """Authorities, an agreement, and a ``party.toml`` for each party, on loopback."""
     authorities = {name: make_authority(name) for name in (*ORGANISATIONS, ACME)}
     tens, http = free_tens(6, trios), free_ports(3)
@@ -107,7 +109,7 @@ def make_deployment(folder: Path, trios: int = 1, **limits: Any) -> Files:
             "trios": trios,
             "owners": [OWNER, f"spiffe://{ACME}/owner/other"],
             "clients": [ACME],
-            "versions": {"min": VERSION, "max": VERSION},
+            "versions": {"min": VERSION, "max": last_version},
             "limits": {"deadline_seconds": 120, **limits},
             "parties": [
                 {

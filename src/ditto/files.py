@@ -17,6 +17,11 @@ JsonValue = Any
 Json = dict[str, JsonValue]
 """A JSON object."""
 
+with contextlib.suppress(OSError):
+    # tempfile looks for its folder when it is first used, under a lock that an
+    # interrupt between two instructions would leave taken for ever. So it looks now.
+    os.rmdir(tempfile.mkdtemp(prefix="ditto-"))
+
 
 def read_limited(
     path: Path, limit: int, raising: Callable[[str], DittoError], too_large: str

@@ -1,7 +1,6 @@
 """Two trios become the next version one after the other, then one of them is killed:
 clients notice nothing."""
 
-import itertools
 import os
 import signal
 from collections.abc import Sequence
@@ -9,8 +8,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import ditto
-from benchmarks.deployment import Question, publish_models
-from benchmarks.trio_processes import SharedClient, TrioProcesses
+from benchmarks.load import Load
+from benchmarks.parties import Parties
+from benchmarks.questions import Question, publish_models
 from benchmarks.trios import ask_and_kill
 from ditto.wire.manifest import VERSION
 
@@ -34,7 +34,7 @@ def test_a_rolling_upgrade_fails_no_request(tmp_path: Path) -> None:
     assert VERSION != NEXT
     environment = next_version(tmp_path / "next")
     (tmp_path / "deployment").mkdir()
-    parties = TrioProcesses(tmp_path / "deployment", 2, last_version=NEXT)
+    parties = Parties(tmp_path / "deployment", trios=2, last_version=NEXT)
     try:
         for trio in range(2):
             parties.start(trio)
@@ -44,14 +44,14 @@ def test_a_rolling_upgrade_fails_no_request(tmp_path: Path) -> None:
         alice = parties.member("client", "alice")
         cache = tmp_path / "cache"
         with ditto.Client(parties.deployment, alice, cache=cache) as client:
-            load = SharedClient(client, itertools.cycle(questions), 4, TIMEOUT)
+            load = Load([client], questions, TIMEOUT, threads=4)
             load.start()
             load.wait_for(8, TIMEOUT)
             for trio in range(2):
-                parties.send(trio, signal.SIGTERM)
+                parties.send(signal.SIGTERM, trio)
                 assert parties.wait_until_ended(trio, 70) == [0, 0, 0]
                 load.wait_for(4, TIMEOUT)  # by the other trio alone
-                parties.start(trio, environment)
+                parties.start(trio, environment=environment)
                 assert parties.wait_until_ready(trio) == [NEXT] * 3
                 load.wait_for(8, TIMEOUT)
             outcome = load.finish()
@@ -67,7 +67,7 @@ def test_a_rolling_upgrade_fails_no_request(tmp_path: Path) -> None:
         parties.stop()
 
 
-def _one_is_killed(parties: TrioProcesses, questions: Sequence[Question]) -> None:
+def _one_is_killed(parties: Parties, questions: Sequence[Question]) -> None:
     """What ``benchmarks.trios`` does, with few questions."""
     result = ask_and_kill(parties, questions, requests=2, threads=2, repeats=1)
     print(result)  # noqa: T201

@@ -39,13 +39,18 @@ _DROP_SECONDS = 5.0
 
 
 class Trios:
-    """The connections to all trios of a deployment, made when they are first used."""
+    """The connections to all trios of a deployment, made when they are first used, and
+    again when the certificate was renewed.
+
+    Calls under way end on the connections of the certificate before.
+    """
 
     def __init__(self, agreement: Agreement, credentials: Credentials) -> None:
         self.agreement = agreement
         self._credentials = credentials
         self._lock = threading.Lock()
         self._connected: dict[int, Parties] = {}
+        self._before: list[Parties] = []
         self._closed = False
 
     def parties(self, trio: int) -> Parties:
@@ -53,6 +58,7 @@ class Trios:
         with self._lock:
             if self._closed:
                 raise PeerError("This client was closed.", peer="client")
+            self._renew()
             if trio not in self._connected:
                 p0, p1, p2 = (
                     PartyConnection(self.agreement, self._credentials, rank, trio)
@@ -60,6 +66,14 @@ class Trios:
                 )
                 self._connected[trio] = (p0, p1, p2)
             return self._connected[trio]
+
+    def _renew(self) -> None:
+        renewed = self._credentials.renewed()
+        if renewed is not self._credentials:
+            _close(self._before)
+            self._before = list(self._connected.values())
+            self._connected.clear()
+            self._credentials = renewed
 
     def choose(self, avoiding: int | None = None) -> int:
         """A trio: of two drawn at random, the one where fewer requests wait."""
@@ -87,11 +101,16 @@ class Trios:
         """Let all connections go."""
         with self._lock:
             self._closed = True
-            connected = list(self._connected.values())
+            connected = [*self._before, *self._connected.values()]
+            self._before.clear()
             self._connected.clear()
-        for parties in connected:
-            for party in parties:
-                party.close()
+        _close(connected)
+
+
+def _close(connected: Sequence[Parties]) -> None:
+    for parties in connected:
+        for party in parties:
+            party.close()
 
 
 class RemoteDeployment(Deployment):

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from ditto.errors import SetupError
+from ditto.errors import DittoError, SetupError
 from ditto.files import read_limited
 from ditto.trust.authority import CERTIFICATE, KEY
 from ditto.trust.identity import Identity
@@ -26,6 +26,8 @@ class Credentials:
     identity: Identity
     certificate: bytes
     """The certificate as PEM."""
+    read: bytes
+    """The file that it was found in."""
     certificate_path: Path
     key_path: Path
     """PEM, without a password. Its content is read when it is needed."""
@@ -34,7 +36,16 @@ class Credentials:
 
     def key(self) -> bytes:
         """The key as PEM."""
-        return read_limited(self.key_path, MAX_CERTIFICATE, SetupError, "16 KiB")
+        return _read(self.key_path)
+
+    def renewed(self) -> "Credentials":
+        """What the files hold now, if it is another certificate and can be used."""
+        try:
+            if _read(self.certificate_path) == self.read:
+                return self
+            return load_credentials(self.certificate_path.parent, self.domains)
+        except DittoError:  # they are being replaced, or were replaced by mistake
+            return self
 
 
 def load_credentials(
@@ -46,13 +57,14 @@ def load_credentials(
     They are checked as a peer would check them, so that a mistake is found here.
     """
     certificate_path, key_path = folder / CERTIFICATE, folder / KEY
-    text = read_limited(certificate_path, MAX_CERTIFICATE, SetupError, "16 KiB")
+    text = _read(certificate_path)
     certificate = read_certificate(text, first_of_chain=True)
     identity = domains.verify(certificate, now)
     _check_key(key_path, certificate)
     return Credentials(
         identity,
         certificate.public_bytes(Encoding.PEM),
+        text,
         certificate_path,
         key_path,
         certificate.not_valid_after_utc,
@@ -60,8 +72,12 @@ def load_credentials(
     )
 
 
+def _read(path: Path) -> bytes:
+    return read_limited(path, MAX_CERTIFICATE, SetupError, "16 KiB")
+
+
 def _check_key(path: Path, certificate: x509.Certificate) -> None:
-    content = read_limited(path, MAX_CERTIFICATE, SetupError, "16 KiB")
+    content = _read(path)
     if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
         raise SetupError(
             f"{path} can be read by every user of this machine. Change that: "

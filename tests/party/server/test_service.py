@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,9 @@ import grpc
 import numpy as np
 import pytest
 
-from ditto.client import open_outputs, share_input
+from ditto.client import open_outputs
 from ditto.client.connection import PartyConnection
 from ditto.client.releases import Releases, common_releases, find_release
-from ditto.client.remote import RemoteDeployment, Trios
 from ditto.errors import (
     BusyError,
     CertificateError,
@@ -33,13 +31,10 @@ from ditto.errors import (
     UnknownModelError,
 )
 from ditto.owner import signature_of
-from ditto.owner.remote import RemotePublisher, release_of
+from ditto.owner.remote import release_of
 from ditto.party.server import calls
-from ditto.party.server.config import read_config
-from ditto.party.server.host import PartyHost
-from ditto.plan import Plan
 from ditto.trust import Identity
-from ditto.wire import DropState, PutPlan, RunPlan, Status, Turn
+from ditto.wire import DropState, PutPlan, Status
 from ditto.wire.catalogue import CommitModel, NamedRelease, as_body
 from ditto.wire.chunks import MAX_MESSAGE
 from ditto.wire.messages import encode
@@ -52,90 +47,20 @@ from ditto.wire.methods import (
     RETIRE_MODEL,
     STATUS,
 )
-from tests.deployments import ACME, ORGANISATIONS, OWNER, Files, make_deployment
-from tests.folders import bert_folder
+from tests.deployments import ACME, ORGANISATIONS, OWNER, make_deployment
 
-from .toy import W, X, compiled, export_toy, first, further
+from .running import NAME, Service, new_id, running, turn
+from .toy import W, X, export_toy, first, further
 
-NAME = "acme/toy:1"
 RECEIVE_SECONDS = 3.0
-
-
-class Service:
-    """Three parties in threads of this process, with a model and who asks it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.files: Files = make_deployment(
-            folder, queue_length=2, states_per_client=2, max_request_bytes=1 << 20
-        )
-        self.plans: tuple[Plan, Plan] = compiled()
-        self.hosts = [self.start(rank) for rank in range(3)]
-        self.wait_until_ready()
-        self.bundle = export_toy(
-            folder / "bundle", self.plans, NAME, OWNER, bert_folder(folder / "bert")
-        )
-        self.owner = self.publisher("acme")
-        self.release = self.owner.publish(self.bundle)
-
-    def start(self, rank: int) -> PartyHost:
-        host = PartyHost(read_config(self.files.party(rank)))
-        host.start()
-        return host
-
-    def wait_until_ready(self) -> None:
-        end = time.monotonic() + 30
-        while any(host.status().state != "ready" for host in self.hosts):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-
-    def publisher(self, name: str) -> RemotePublisher:
-        folder = self.files.member("owner", name)
-        return RemotePublisher(self.files.agreement, self.files.credentials(folder))
-
-    def connection(
-        self, role: str, name: str, rank: int = 0, domain: str = ACME
-    ) -> PartyConnection:
-        credentials = self.files.credentials(self.files.member(role, name, domain))
-        return PartyConnection(self.files.agreement, credentials, rank, 0)
-
-    def client(self, name: str = "alice", seconds: float = 30.0) -> RemoteDeployment:
-        credentials = self.files.credentials(self.files.member("client", name))
-        trios = Trios(self.files.agreement, credentials)
-        return RemoteDeployment(trios, time.monotonic() + seconds)
-
-    def runs(self, turn: Turn, x: Any = X) -> list[RunPlan]:
-        plan = self.plans[min(turn.number, 1)]
-        dealt = share_input(signature_of(plan).inputs[1], x)
-        return [RunPlan(NAME, plan.digest, turn, arrays) for arrays in dealt]
-
-    def ask(self, client: RemoteDeployment, turn: Turn, x: Any = X) -> Any:
-        replies = client.call(self.runs(turn, x))
-        plan = self.plans[min(turn.number, 1)]
-        sent = [reply.arrays for reply in replies]
-        return open_outputs(signature_of(plan), sent)[0]
-
-    def one(self, request: RunPlan, rank: int = 0, timeout: float = 10.0) -> Any:
-        """One party alone is asked."""
-        alice = self.connection("client", "alice", rank)
-        return list(alice.call(CALL, [encode(request)], timeout=timeout))
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "RECEIVE_SECONDS", RECEIVE_SECONDS)
-        running = Service(tmp_path_factory.mktemp("service"))
-        yield running
-        for host in running.hosts:
-            host.stop()
-
-
-def turn() -> Turn:
-    return Turn(uuid.uuid4().hex)
-
-
-def new_id() -> str:
-    return uuid.uuid4().hex
+        with running(tmp_path_factory.mktemp("service")) as service:
+            yield service
 
 
 # What it is for
@@ -561,24 +486,3 @@ def test_a_problem_is_told_without_private_texts(service: Service) -> None:
     host.on_up()
     host.on_agreed({NAME: service.release.digest})
     service.wait_until_ready()
-
-
-def test_another_agreement_is_refused_in_the_greeting(service: Service) -> None:
-    """org-b restarts with limits that the others have not agreed to."""
-    service.hosts[1].stop()
-    before = service.files.deployment.read_text()
-    changed = before.replace("queue_length = 2", "queue_length = 3")
-    assert changed != before
-    service.files.deployment.write_text(changed)
-    odd = service.start(1)
-    service.files.deployment.write_text(before)
-    try:
-        end = time.monotonic() + 20
-        while "another agreement" not in (odd.status().problem or ""):
-            assert time.monotonic() < end, odd.status()
-            time.sleep(0.1)
-        assert odd.status().state == "starting"
-    finally:
-        odd.stop()
-        service.hosts[1] = service.start(1)
-        service.wait_until_ready()

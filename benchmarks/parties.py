@@ -1,21 +1,22 @@
-"""Several trios of one deployment, each party a process: on loopback, or on hosts that
-have a network between them."""
+"""A deployment to be loaded and broken: three organisations with authorities of their
+own, processes of ``ditto party serve``, on loopback or on three hosts of an emulated
+network."""
 
 import contextlib
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
-import threading
+import sys
+import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ditto
-from benchmarks.deployment import DITTO, MEMBERS, ORGANISATIONS, OWNER, Question
-from benchmarks.load import LATE, Outcome
+from benchmarks.network import Hosts, Network, open_hosts
 from ditto.client.remote import Trios
 from ditto.errors import DittoError, SetupError
 from ditto.trust import Identity, Role, fingerprint, issue, load_credentials
@@ -24,55 +25,45 @@ from ditto.wire.agreement import Agreement, read_agreement
 from ditto.wire.agreement_toml import to_toml
 from ditto.wire.manifest import VERSION
 
-_READY_SECONDS = 120.0
+DITTO = [sys.executable, "-c", "from ditto.cli import main; main()"]
+ORGANISATIONS = ("org-a.example", "org-b.example", "org-c.example")
+MEMBERS = "acme.example"
+OWNER = f"spiffe://{MEMBERS}/owner/acme"
 RANKS = range(3)
+_LOOPBACK = ("127.0.0.1",) * 3
+_READY_SECONDS = 120.0
 
 
-def free_tens(count: int, each: int) -> list[int]:
-    """Tens of ports of loopback, where nobody listens at the first ``each`` of them."""
-    rng, tens = random.Random(), list[int]()  # noqa: S311  (no secrets)
-    while len(tens) < count:
-        ten = rng.randrange(1100, 3200)
-        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-            for k in range(each):
-                one = opened.enter_context(socket.socket())
-                one.bind(("127.0.0.1", 10 * ten + k))
-            tens += [] if ten in tens else [ten]
-    return tens
-
-
-class TrioProcesses:
+class Parties:
     """``trios`` times three processes of ``ditto party serve`` in a folder.
 
-    ``hosts`` are the addresses of the three organisations, ``prefixes`` what stands
-    before a command to run it there.
+    Whoever asks them is at the first of the hosts: see ``Hosts.at``.
     """
 
     def __init__(
         self,
         folder: Path,
-        trios: int,
         *,
-        hosts: Sequence[str] = ("127.0.0.1",) * 3,
-        prefixes: Sequence[Sequence[str]] = ((), (), ()),
+        trios: int = 1,
+        hosts: Hosts | None = None,
         last_version: str = VERSION,
     ) -> None:
         self.folder, self.trios = folder, trios
         self.deployment = folder / "deployment.toml"
-        self._prefixes = prefixes
+        self.hosts = hosts
         self._processes: dict[tuple[int, int], subprocess.Popen[bytes]] = {}
         self._authorities = {
             name: make_authority(name) for name in (*ORGANISATIONS, MEMBERS)
         }
-        tens = free_tens(6, trios)
+        tens = _free_tens(6, trios)
         self._addresses = [
             (f"{host}:{tens[rank]}{{trio}}", f"{host}:{tens[3 + rank]}{{trio}}")
-            for rank, host in enumerate(hosts)
+            for rank, host in enumerate(_LOOPBACK if hosts is None else hosts.addresses)
         ]
         self._last_version = last_version
         self.deployment.write_text(to_toml(self.agreement(trios)))
         for rank, domain in enumerate(ORGANISATIONS):
-            credentials = self._issue("party", str(rank), domain)
+            credentials = self.member("party", str(rank), domain)
             for trio in range(trios):
                 self._config(trio, rank).write_text(
                     f"rank = {rank}\ntrio = {trio}\n"
@@ -98,7 +89,7 @@ class TrioProcesses:
         return Agreement.model_validate(
             {
                 "format": 1,
-                "name": "trios",
+                "name": "benchmark",
                 "trios": trios,
                 "owners": [OWNER],
                 "clients": [MEMBERS],
@@ -108,35 +99,39 @@ class TrioProcesses:
             }
         )
 
-    def member(self, role: str, name: str) -> Path:
-        """The credentials of an owner or a client."""
-        return self._issue(role, name, MEMBERS)
-
-    def _issue(self, role: str, name: str, domain: str) -> Path:
+    def member(self, role: str, name: str, domain: str = MEMBERS) -> Path:
+        """The credentials of somebody."""
         folder = self.folder / f"{role}-{name}"
         if not folder.exists():
             identity = Identity(domain, Role(role), name)
             write_issued(folder, issue(self._authorities[domain], identity))
         return folder
 
-    def _config(self, trio: int, rank: int) -> Path:
-        return self.folder / f"party-{trio}-{rank}.toml"
-
-    def start(self, trio: int, environment: Mapping[str, str] | None = None) -> None:
-        """Start the three processes of a trio."""
-        for rank in RANKS:
-            command = [*DITTO, "party", "serve", "--config"]
+    def start(
+        self,
+        trio: int = 0,
+        ranks: Sequence[int] = RANKS,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start processes of a trio."""
+        for rank in ranks:
+            prefix = [] if self.hosts is None else self.hosts.prefixes[rank]
+            config = ["--config", str(self._config(trio, rank))]
             with self._log(trio, rank).open("ab") as log:
                 self._processes[trio, rank] = subprocess.Popen(  # noqa: S603  (ours)
-                    [*self._prefixes[rank], *command, str(self._config(trio, rank))],
+                    [*prefix, *DITTO, "party", "serve", *config],
                     stderr=log,
                     env={**os.environ, **(environment or {})},
                 )
 
-    def send(self, trio: int, number: signal.Signals) -> None:
-        """Send a signal to the three processes of a trio."""
-        for rank in RANKS:
+    def send(
+        self, number: signal.Signals, trio: int = 0, ranks: Sequence[int] = RANKS
+    ) -> None:
+        """Send a signal to processes of a trio."""
+        for rank in ranks:
             self._processes[trio, rank].send_signal(number)
+            if number == signal.SIGKILL:
+                self._processes[trio, rank].wait()
 
     def wait_until_ended(self, trio: int, seconds: float) -> list[int]:
         """The exit codes of the three processes of a trio."""
@@ -146,7 +141,7 @@ class TrioProcesses:
             for rank in RANKS
         ]
 
-    def wait_until_ready(self, trio: int) -> list[str]:
+    def wait_until_ready(self, trio: int = 0) -> list[str]:
         """Until the parties of a trio take requests; their versions."""
         agreement = read_agreement(self.deployment)
         watch = self.member("client", "watch")
@@ -164,6 +159,15 @@ class TrioProcesses:
         finally:
             trios.close()
 
+    def usage(self) -> tuple[int, int]:
+        """Bytes of memory and open files of all processes."""
+        memory = files = 0
+        for process in self._processes.values():
+            with open(f"/proc/{process.pid}/statm", encoding="ascii") as status:
+                memory += int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            files += len(os.listdir(f"/proc/{process.pid}/fd"))
+        return memory, files
+
     def processor_seconds(self) -> float:
         """That all processes together have computed so far."""
         ticks = 0
@@ -173,89 +177,70 @@ class TrioProcesses:
                 ticks += sum(map(int, text.rpartition(")")[2].split()[11:13]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def _log(self, trio: int, rank: int) -> Path:
-        return self.folder / f"party-{trio}-{rank}.log"
-
-    def logs(self, trio: int) -> str:
+    def logs(self, trio: int = 0) -> str:
         """What the parties of a trio have logged."""
         return "\n".join(self._log(trio, rank).read_text() for rank in RANKS)
 
     def stop(self) -> None:
         """End all of them."""
         for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
             process.kill()
         for process in self._processes.values():
             process.wait()
 
+    def _config(self, trio: int, rank: int) -> Path:
+        return self.folder / f"party-{trio}-{rank}.toml"
 
-class SharedClient:
-    """Threads that ask questions by one client, until they are told to stop."""
+    def _log(self, trio: int, rank: int) -> Path:
+        return self.folder / f"party-{trio}-{rank}.log"
 
-    def __init__(
-        self,
-        client: ditto.Client,
-        questions: Iterable[Question],
-        threads: int,
-        timeout: float,
-    ) -> None:
-        self.outcome = Outcome()
-        self._client, self._timeout = client, timeout
-        self._questions = iter(questions)
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._work, daemon=True) for _ in range(threads)
-        ]
 
-    def start(self) -> None:
-        """Ask from now on."""
-        for thread in self._threads:
-            thread.start()
+@contextlib.contextmanager
+def open_parties(
+    network: Network | None = None, *, trios: int = 1
+) -> Iterator[Parties]:
+    """Parties that are ready, in a folder that is removed with them.
 
-    def finish(self) -> Outcome:
-        """Ask no more, and wait for the answers that are due."""
-        self._over.set()
-        return self.wait()
+    With a network each organisation is a host of it, and this thread is at the first.
+    """
+    with contextlib.ExitStack() as opened:
+        folder = Path(tempfile.mkdtemp(prefix="ditto-parties-"))
+        opened.callback(shutil.rmtree, folder, ignore_errors=True)
+        opened.enter_context(_cache_at(folder / "cache"))
+        hosts = None
+        if network is not None and network.shaped:
+            hosts = opened.enter_context(open_hosts(network))
+            opened.enter_context(hosts.at(0))
+        parties = Parties(folder, trios=trios, hosts=hosts)
+        opened.callback(parties.stop)
+        for trio in range(trios):
+            parties.start(trio)
+        for trio in range(trios):
+            parties.wait_until_ready(trio)
+        yield parties
 
-    def wait(self) -> Outcome:
-        """Until all questions have their answers."""
-        for thread in self._threads:
-            thread.join()
-        return self.outcome
 
-    def wait_for(self, count: int, seconds: float) -> None:
-        """Until so many more questions are answered or have failed."""
-        end, before = time.monotonic() + seconds, self._ended
-        while self._ended < before + count and time.monotonic() < end:
-            time.sleep(0.02)
+@contextlib.contextmanager
+def _cache_at(folder: Path) -> Iterator[None]:
+    before = os.environ.get("DITTO_CACHE")
+    os.environ["DITTO_CACHE"] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop("DITTO_CACHE")
+        if before is not None:
+            os.environ["DITTO_CACHE"] = before
 
-    @property
-    def _ended(self) -> int:
-        return self.outcome.completed + self.outcome.failed
 
-    def _work(self) -> None:
-        while not self._over.is_set():
-            with self._lock:
-                question = next(self._questions, None)
-            if question is None:
-                return
-            self._ask(question)
-
-    def _ask(self, question: Question) -> None:
-        started = time.monotonic()
-        right, problem = False, ""
-        try:
-            right = question.ask(self._client, self._timeout)
-        except DittoError as error:
-            problem = f"{error.code}: {error}"
-        seconds = time.monotonic() - started
-        with self._lock:
-            outcome = self.outcome
-            outcome.hangs += seconds > self._timeout + LATE
-            if problem:
-                outcome.failed += 1
-                outcome.errors[problem] += 1
-                return
-            outcome.completed += 1
-            outcome.wrong += not right
-            outcome.seconds.append(seconds)
+def _free_tens(count: int, each: int) -> list[int]:
+    """Tens of ports of loopback, where nobody listens at the first ``each`` of them."""
+    rng, tens = random.Random(), list[int]()  # noqa: S311  (no secrets)
+    while len(tens) < count:
+        ten = rng.randrange(1100, 3200)
+        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+            for k in range(each):
+                one = opened.enter_context(socket.socket())
+                one.bind(("127.0.0.1", 10 * ten + k))
+            tens += [] if ten in tens else [ten]
+    return tens
