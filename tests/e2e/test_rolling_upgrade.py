@@ -40,7 +40,7 @@ def test_a_rolling_upgrade_fails_no_request(tmp_path: Path) -> None:
             parties.start(trio)
         for trio in range(2):
             assert parties.wait_until_ready(trio) == [VERSION] * 3
-        questions = publish_models(parties, lengths=[16], tokens=0)
+        questions = publish_models(parties, lengths=[16], tokens=6)
         alice = parties.member("client", "alice")
         cache = tmp_path / "cache"
         with ditto.Client(parties.deployment, alice, cache=cache) as client:

@@ -2,8 +2,9 @@
 
 A run is asked of all three parties of a trio at once. What is lost to a party that is
 gone, or refused by one that is busy, is asked again while there is time: with a new
-request id, so with new masks, and of another trio if there is one. What a party refuses
-for good is not asked again.
+request id, so with new masks, and of another trio if there is one. A text whose trio is
+gone with its state is begun again elsewhere. What a party refuses for good is not asked
+again.
 """
 
 import random
@@ -22,6 +23,7 @@ from ditto.errors import (
     MessageError,
     PeerError,
     PeerIdentityError,
+    StateLostError,
     UnknownModelError,
 )
 from ditto.trust import Credentials
@@ -36,6 +38,8 @@ _GRACE = 1.0
 """Seconds in which the other parties may say why a run failed, after one has."""
 _BACKOFF = (0.2, 0.4, 0.8, 1.5, 2.0)
 _DROP_SECONDS = 5.0
+_MOVES_AFTER = 2
+"""Attempts to continue a state, after which it is given up if there is another trio."""
 
 
 class Trios:
@@ -152,7 +156,17 @@ class RemoteDeployment(Deployment):
                 self._rename(requests)
                 if _is_stateless(requests):
                     self._trio = self._trios.choose(avoiding=self._trio)
+                elif self._moves(error, attempt):
+                    raise StateLostError from None
                 time.sleep(pause)
+
+    def _moves(self, error: DittoError, attempt: int) -> bool:
+        """Whether a state is given up, so that its text is begun again elsewhere."""
+        alone = self._trios.agreement.trios == 1
+        if alone or attempt < _MOVES_AFTER or not isinstance(error, PeerError):
+            return False
+        self._trio = self._trios.choose(avoiding=self._trio)
+        return True
 
     def _drop(self, requests: Sequence[Request[ReplyT]]) -> list[ReplyT]:
         """States that cannot be dropped now expire; that is no error of the answer."""
