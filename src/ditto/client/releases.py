@@ -139,16 +139,26 @@ class Releases:
             for name, content in files.items():
                 write_file(made / name, bytes(content))
             opened = _read(made, release)
-            self._replace(path, made)
+            _put(made, path, release)
             return opened
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
-    def _replace(self, path: Path, made: Path) -> None:
-        """Put a folder in the place of one that is damaged, if there is one."""
-        with contextlib.suppress(OSError):  # another process has put one there
-            if path.exists():
-                path.rename(made / "damaged")
+
+def _put(made: Path, path: Path, release: Release) -> None:
+    """Put a folder where there is none yet, or one that is damaged.
+
+    A good one that another process has put there meanwhile stays: others may be
+    reading it.
+    """
+    with contextlib.suppress(OSError):
+        made.rename(path)
+        return
+    try:
+        _read(path, release)
+    except PlanError:
+        with contextlib.suppress(OSError):
+            path.rename(made / "damaged")
             made.rename(path)
             shutil.rmtree(path / "damaged", ignore_errors=True)
 

@@ -87,12 +87,19 @@ def read_folder(path: Path) -> Folder:
         file = path / name
         if Path(name).name != name or name == MANIFEST:
             raise PlanError(f"The manifest of {path} lists {name!r}, which is no file.")
-        if not file.is_file() or _sha256(file) != digest:
+        if not _is_whole(file, digest):
             raise PlanError(
                 f"{file} is missing or is not the file that was exported: its SHA-256 "
                 f"differs from the manifest's. Copy the bundle again."
             )
     return Folder(path, contents, files)
+
+
+def _is_whole(file: Path, digest: object) -> bool:
+    try:
+        return file.is_file() and _sha256(file) == digest
+    except OSError:  # it cannot be read, or is just being removed
+        return False
 
 
 def _sha256(path: Path) -> str:

@@ -1,9 +1,11 @@
 """Three parties over mTLS: what they answer, what each of them refuses, and how."""
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,30 @@ def test_the_client_folder_comes_from_the_parties(
         find_release(releases, NAME, "0" * 64)
     with pytest.raises(UnknownModelError, match="acme/toy:1"):
         find_release(releases, "acme/other:1", None)
+
+
+def test_clients_share_a_folder_of_releases(service: Service, tmp_path: Path) -> None:
+    """As processes of one user do. What one reads, no other takes away."""
+    alice = service.connection("client", "alice")
+    (release,) = common_releases([alice.status()] * 3).values()
+    kept = tmp_path / "releases" / release.digest
+
+    def open_at_once() -> None:
+        clients = [Releases(tmp_path) for _ in range(8)]
+        with ThreadPoolExecutor(len(clients)) as pool:
+            opened = list(pool.map(lambda each: each.open(release, alice), clients))
+        assert {each.release for each in opened} == {release}
+
+    for _ in range(3):
+        open_at_once()
+        inode = kept.stat().st_ino
+        open_at_once()
+        assert kept.stat().st_ino == inode  # a good folder stays
+        (kept / "config.json").write_text("damaged")
+        open_at_once()
+        assert kept.stat().st_ino != inode
+        shutil.rmtree(kept)
+    assert list(kept.parent.iterdir()) == []
 
 
 def test_parties_that_name_different_releases_are_not_believed(
