@@ -1,7 +1,6 @@
 """Bytes from outside: whatever comes, it is a request or a refusal."""
 
 import json
-import os
 import random
 import tracemalloc
 
@@ -21,6 +20,7 @@ from ditto.gateway.requests import (
     parse_request,
 )
 from ditto.gateway.stops import StopScanner
+from tests.fuzzing import inputs
 
 KINDS: tuple[type[Request], ...] = (
     ChatRequest, ClassifyRequest, CompletionRequest, EmbeddingRequest,
@@ -36,8 +36,7 @@ ODD: tuple[JsonValue, ...] = (
     None, True, False, 0, -1, 1 << 70, 1.5, -0.0, 1e308, "", "x", "\ud800", "\0", [],
     {}, [[]], [None], [1], [[1]], {"a": 1}, "text", "user", ["x", 1],
 )  # fmt: skip
-INPUTS = int(os.environ.get("DITTO_FUZZ", "10000"))
-"""A million take some minutes."""
+INPUTS = inputs(10_000)
 
 
 def mutated(rng: random.Random, value: JsonValue) -> JsonValue:
@@ -72,7 +71,7 @@ def parsed_or_refused(kind: type[Request], content: bytes) -> Request | Exceptio
         return error
 
 
-def test_any_bytes_are_a_request_or_a_refusal() -> None:
+def test_damaged_bodies_are_requests_or_refusals() -> None:
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
     parsed = 0

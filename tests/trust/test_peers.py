@@ -22,6 +22,7 @@ from ditto.trust import (
     read_certificate,
 )
 from ditto.trust.authority import sign_for
+from tests.fuzzing import inputs
 
 from .certificates import DAY, NOW, certificate_with, uri
 
@@ -149,15 +150,14 @@ def test_a_member_is_no_authority(a: Authority) -> None:
         TrustedDomains({"a.example": issue(a, A0).certificate})
 
 
-def test_ten_thousand_damaged_certificates(
-    a: Authority, domains: TrustedDomains
-) -> None:
+def test_damaged_certificates(a: Authority, domains: TrustedDomains) -> None:
     """Each is refused by our error; none is believed, for none is signed."""
     issued = issue(a, A0)
     forms = issued.certificate.public_bytes(Encoding.DER), issued.certificate_pem()
     seed = random.randrange(1 << 32)
     draw, believed = random.Random(seed), 0
-    for k in range(10_000):
+    count = inputs(10_000)
+    for k in range(count):
         content = bytearray(forms[k % 2])
         for _ in range(draw.choice((1, 1, 2, 8))):
             place = draw.randrange(len(content))
@@ -180,7 +180,7 @@ def test_ten_thousand_damaged_certificates(
         kept = read_certificate(bytes(content)).public_bytes(Encoding.DER)
         assert kept == forms[0], f"seed {seed}"
         believed += 1
-    assert believed < 5000
+    assert believed < count / 2
 
 
 def test_large_certificates_are_not_read(domains: TrustedDomains) -> None:

@@ -6,8 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from ditto.errors import MessageError
+from ditto.errors import MessageError, RequestError
 from ditto.wire.chunks import MAX_MESSAGE, from_messages, one_frame, to_messages
+from ditto.wire.messages import RunPlan, Turn, decode_request, encode
+from tests.fuzzing import inputs
 
 
 def test_a_large_frame_travels_in_small_messages() -> None:
@@ -50,14 +52,16 @@ def test_nothing_is_read_beyond_the_limit() -> None:
 
 
 def test_damaged_messages_are_refused() -> None:
-    """Twenty thousand: each is a frame or a MessageError."""
+    """Each is a request or a MessageError, a RequestError if a field is wrong."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201
     rng = random.Random(seed)
     arrays = {"x": np.arange(5, dtype=np.uint64), "flag": np.array([True])}
-    (good,) = to_messages({"verb": "RunPlan", "fields": {"model": "m"}}, arrays)
-    refused = 0
-    for _ in range(20_000):
+    run = RunPlan("acme/m:1", "0" * 64, Turn("a" * 32), arrays, request_id="b" * 32)
+    (good,) = to_messages(*encode(run))
+    assert isinstance(decode_request(*one_frame([good], 1 << 10)), RunPlan)
+    refused, count = 0, inputs(20_000)
+    for _ in range(count):
         content = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             kind = rng.random()
@@ -69,7 +73,7 @@ def test_damaged_messages_are_refused() -> None:
             else:
                 content[place:place] = rng.randbytes(rng.randint(1, 8))
         try:
-            one_frame([bytes(content)], 1 << 10)
-        except MessageError:
+            decode_request(*one_frame([bytes(content)], 1 << 10))
+        except (MessageError, RequestError):
             refused += 1
-    assert refused > 10_000
+    assert refused > count / 2
