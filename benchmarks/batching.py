@@ -46,6 +46,7 @@ def main(
         batches = ["--batch", "1", "--batch", str(batch)]
         _publish(parties, owner, model_dir, [*shape, *batches])
         load = ["--num-prompts", str(requests), "--max-concurrency", str(threads)]
+        load += ["--num-warmups", str(batch)]
         alone = _ask(parties, [*load, "--no-batching"])
         batched = _ask(parties, load)
         measured = None if parties.hosts is None else asdict(parties.hosts.measured)

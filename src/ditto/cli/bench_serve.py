@@ -49,8 +49,16 @@ def bench_serve(
         typer.Option(help="Ask a gateway instead, as in http://127.0.0.1:8080/v1."),
     ] = None,
     num_prompts: Annotated[
-        int, typer.Option(help="Requests in all, after one to warm up.", min=1)
+        int, typer.Option(help="Requests in all, after those to warm up.", min=1)
     ] = 32,
+    num_warmups: Annotated[
+        int,
+        typer.Option(
+            help="Requests before that are not counted; a plan is compiled when it "
+            "first runs, one for batches too.",
+            min=1,
+        ),
+    ] = 1,
     max_concurrency: Annotated[
         int, typer.Option(help="Requests at a time.", min=1, max=512)
     ] = 8,
@@ -121,8 +129,8 @@ def bench_serve(
             )
         with opened as (ask, head):
             shown.stage("warming up")
-            for _ in ask(prompts[0]):
-                pass
+            first = list(itertools.islice(itertools.cycle(prompts), num_warmups))
+            measure_requests(ask, first, max_concurrency=max_concurrency)
             requests = measure_requests(
                 ask,
                 prompts,
