@@ -3,6 +3,7 @@
 import random
 import time
 import tomllib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -341,11 +342,13 @@ def test_damaged_documents(document: dict[str, Any]) -> None:
                     other = draw.randrange(len(content))
                     content[place:place] = content[other : other + 200]
         started = time.process_time()
-        try:
-            parse_agreement(bytes(content))
-            read += 1
-        except AgreementError as error:
-            longest = max(longest, len(str(error)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of certificates that bend the standard
+            try:
+                parse_agreement(bytes(content))
+                read += 1
+            except AgreementError as error:
+                longest = max(longest, len(str(error)))
         slowest = max(slowest, time.process_time() - started)
     assert slowest < 2, f"seed {seed}"
     assert longest < 1200, f"seed {seed}"
