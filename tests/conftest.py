@@ -74,6 +74,7 @@ SLOW = (
     "evaluation/test_evaluate.py*",
     "gateway/test_sdks.py*",
     "api/*",
+    "models/test_distances.py*",
     "models/test_formats.py::test_the_printed*",
     "models/test_parity.py*",
     "models/test_secure.py*",

@@ -50,6 +50,14 @@ def word_pieces(folder: Path, **options: Any) -> Any:
     return hf.BertTokenizer.from_pretrained(folder)
 
 
+def word_pieces_by_roberta(folder: Path) -> Any:
+    """MPNet's: the words of BERT, around them the tokens of RoBERTa."""
+    words = [*ROBERTA[:-1], *WORDS, ROBERTA[-1]]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", {"model_type": "mpnet"})
+    return hf.MPNetTokenizer.from_pretrained(folder)
+
+
 def byte_pairs(folder: Path, special: list[str], kind: str, **options: Any) -> Any:
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(
@@ -88,6 +96,7 @@ BUILDERS: dict[str, Callable[[Path], Any]] = {
         f, [END], "gpt2", add_bos_token=True, add_prefix_space=True
     ),
     "roberta": lambda f: byte_pairs(f, ROBERTA, "roberta"),
+    "mpnet": word_pieces_by_roberta,
 }
 
 
@@ -172,7 +181,7 @@ def test_ids_of_the_families(tmp_path: Path) -> None:
         assert known in (None, ours.vocabulary)
     assert found["bert"] == found["json"] == (0, None)
     assert found["gpt2"] == (0, 0)
-    assert found["roberta"] == (1, 2)
+    assert found["roberta"] == found["mpnet"] == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +287,7 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
     refused(tmp_path, "does not hold a JSON object")
     (tmp_path / "tokenizer_config.json").unlink()
     (tmp_path / "vocab.txt").write_bytes(b"[UNK]\n\xff\n")
-    refused(tmp_path, "bert, distilbert; .* the type is roberta")
+    refused(tmp_path, "bert, distilbert, mpnet; .* the type is roberta")
     write_json(tmp_path / "config.json", {"model_type": "distilbert"})
     refused(tmp_path, "not UTF-8 at byte 6")
     (tmp_path / "vocab.txt").write_text("[UNK]\n[CLS]\n")

@@ -17,7 +17,6 @@ from ditto.models import (
     read_checkpoint,
     write_checkpoint,
 )
-from ditto.models.bert import distance_buckets
 from ditto.models.checkpoint import Checkpoint
 from ditto.models.families import find_family
 
@@ -136,16 +135,14 @@ def test_parity(tmp_path: Path, kind: Any, model: Any, options: dict[str, Any]) 
     assert np.abs(got - expected).max() <= TOLERANCE
 
 
-def test_distances_have_the_buckets_of_mpnet() -> None:
-    places = torch.arange(300)
-    encoder = hf.models.mpnet.modeling_mpnet.MPNetEncoder
-    expected = encoder.relative_position_bucket(places[None, :] - places[:, None])
-    assert np.array_equal(distance_buckets(300, 32), expected.numpy())
-
-
 @pytest.mark.parametrize("head", ["pooler-output", "feature-extraction"])
-def test_sentence_embeddings(tmp_path: Path, head: str) -> None:
-    network = saved(tmp_path, hf.BertConfig, hf.BertModel, BERT)
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [(hf.BertConfig, hf.BertModel), (hf.MPNetConfig, hf.MPNetModel)],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_sentence_embeddings(tmp_path: Path, kind: Any, model: Any, head: str) -> None:
+    network = saved(tmp_path, kind, model, BERT)
     ids, mask = batch()
     with torch.no_grad():
         out = network(

@@ -14,6 +14,7 @@ from ditto.models.tokenizer_layout import (
     BYTE_PAIRS_OF_ENCODERS,
     ONLY_JSON,
     WORD_PIECES,
+    WORD_PIECES_BY_ROBERTA,
     TokenizerLayout,
 )
 
@@ -35,7 +36,7 @@ FAMILIES: dict[str, Row] = {
     "distilbert": Row("ditto.models.bert", "DISTILBERT", WORD_PIECES),
     "roberta": Row("ditto.models.bert", "ROBERTA", BYTE_PAIRS_OF_ENCODERS),
     "xlm-roberta": Row("ditto.models.bert", "XLM_ROBERTA", ONLY_JSON),
-    "mpnet": Row("ditto.models.bert", "MPNET", ONLY_JSON),
+    "mpnet": Row("ditto.models.bert", "MPNET", WORD_PIECES_BY_ROBERTA),
     "modernbert": Row("ditto.models.modernbert", "MODERNBERT", ONLY_JSON),
     "gpt2": Row("ditto.models.gpt2", "GPT2", BYTE_PAIRS),
 }

@@ -206,9 +206,7 @@ def _word_pieces(source: _Source) -> Backend:
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
-    backend.post_processor = post_processors.BertProcessing(
-        _must_know(source, backend, "sep"), _must_know(source, backend, "cls")
-    )
+    _put_around(source, backend, source.layout)
     return backend
 
 
@@ -221,18 +219,28 @@ def _byte_pairs(source: _Source) -> Backend:
     spaced = source.settings.get("add_prefix_space", False)
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     backend.decoder = decoders.ByteLevel()
-    if source.layout.around == "cls sep sep":
-        backend.post_processor = post_processors.RobertaProcessing(
-            _must_know(source, backend, "sep"), _must_know(source, backend, "cls")
-        )
-    elif source.settings.get("add_bos_token", False):
-        token, number = _must_know(source, backend, "bos")
-        backend.post_processor = post_processors.TemplateProcessing(
-            single=[token, "$A"],
-            pair=[token, "$A", f"{token}:1", "$B:1"],
-            special_tokens=[(token, number)],
-        )
+    _put_around(source, backend, source.layout)
     return backend
+
+
+def _put_around(source: _Source, backend: Backend, layout: TokenizerLayout) -> None:
+    """Say which tokens stand around texts, and between the two of a pair."""
+    match layout.around:
+        case "cls sep":
+            backend.post_processor = post_processors.BertProcessing(
+                _must_know(source, backend, "sep"), _must_know(source, backend, "cls")
+            )
+        case "cls sep sep":
+            backend.post_processor = post_processors.RobertaProcessing(
+                _must_know(source, backend, "sep"), _must_know(source, backend, "cls")
+            )
+        case "bos if asked" if source.settings.get("add_bos_token", False):
+            token, number = _must_know(source, backend, "bos")
+            backend.post_processor = post_processors.TemplateProcessing(
+                single=[token, "$A"],
+                pair=[token, "$A", f"{token}:1", "$B:1"],
+                special_tokens=[(token, number)],
+            )
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:

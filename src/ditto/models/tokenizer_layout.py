@@ -44,5 +44,11 @@ BYTE_PAIRS_OF_ENCODERS = TokenizerLayout(
     "cls sep sep",
     mask_takes_space=True,
 )
+WORD_PIECES_BY_ROBERTA = replace(
+    BYTE_PAIRS_OF_ENCODERS,
+    files="word-pieces",
+    special_tokens={**BYTE_PAIRS_OF_ENCODERS.special_tokens, "unk": "[UNK]"},
+)
+"""BERT's words, with RoBERTa's tokens around texts."""
 ONLY_JSON = replace(BYTE_PAIRS_OF_ENCODERS, files="tokenizer.json")
 """Of whose older files, such as those of sentencepiece, none is read."""
