@@ -43,6 +43,21 @@ def test_a_private_search_finds_the_same() -> None:
     assert search["in_range"]
 
 
+def test_the_service_adds_little() -> None:
+    service = result("service")
+    assert service["ratio"] <= 1.1
+    assert service["repeat"] >= 20
+
+
+def test_batches_answer_more_on_a_wan() -> None:
+    batching = result("batching")
+    assert (batching["layers"], batching["length"], batching["batch"]) == (None, 32, 8)
+    assert batching["measured"]["rtt"] > 0.039
+    assert batching["ratio"] >= 2
+    page = (RESULTS.parent / "explanation" / "serving.md").read_text()
+    assert f"**{batching['ratio']:.1f} times**" in page
+
+
 @pytest.mark.parametrize("name", ["soak", "chaos", "search", "service", "batching"])
 def test_every_result_is_listed(name: str) -> None:
     assert f"({name}.json)" in (RESULTS / "README.md").read_text()
