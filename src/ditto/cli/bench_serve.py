@@ -129,8 +129,10 @@ def bench_serve(
             )
         with opened as (ask, head):
             shown.stage("warming up")
-            first = list(itertools.islice(itertools.cycle(prompts), num_warmups))
-            measure_requests(ask, first, max_concurrency=max_concurrency)
+            for _ in ask(prompts[0]):  # raises, if nothing can be asked
+                pass
+            more = itertools.islice(itertools.cycle(prompts), num_warmups - 1)
+            measure_requests(ask, list(more), max_concurrency=max_concurrency)
             requests = measure_requests(
                 ask,
                 prompts,
