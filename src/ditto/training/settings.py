@@ -20,7 +20,6 @@ from pydantic import (
     model_validator,
 )
 
-from ditto.client.tokens import BUCKETS
 from ditto.files import Json, JsonValue
 
 GROUP = "group"
@@ -78,7 +77,10 @@ class TrainingSettings(BaseModel):
         128, "Data", "Tokens seen of a text; longer ones are cut.", ge=2, le=MAX_LENGTH
     )
     length_buckets: Buckets = option(
-        BUCKETS[:-1], "Data", "Lengths to pad to: each is compiled once.", min_length=1
+        (8, 16, 32, 64, 128, 256, 512),
+        "Data",
+        "Lengths to pad to: each is compiled once.",
+        min_length=1,
     )
     max_train_samples: PositiveInt | None = option(
         None, "Data", "Only the first examples of the training file."
@@ -98,7 +100,9 @@ class TrainingSettings(BaseModel):
         32, "Training", "Texts, or blocks of tokens, in a step.", ge=1, le=1 << 16
     )
     lr_scheduler_type: Scheduler = option(
-        "linear", "Training", "How the rate goes on after warm-up."
+        "linear",
+        "Training",
+        "After warm-up: linear or cosine to 0, constant; or constant_with_warmup.",
     )
     warmup_ratio: float = option(
         0.1, "Training", "The share of the steps in which the rate rises.", ge=0, lt=1

@@ -15,6 +15,7 @@ from ditto.errors import CheckpointError, SetupError
 from ditto.files import Json, JsonValue
 from ditto.models import PRESETS, Head, Model, read_checkpoint
 from ditto.models.families import find_family
+from ditto.models.formats import refuse_file
 from ditto.models.hub import find_folder
 from ditto.models.initial import head_config, new_model, with_head
 from ditto.models.json_file import read_object
@@ -42,8 +43,9 @@ def known_labels(settings: FinetuneSettings) -> tuple[str, ...]:
     """The labels that the checkpoint was trained for, in their order."""
     if settings.model_name_or_path is None:
         return ()
-    config = read_object(find_folder(settings.model_name_or_path) / "config.json")
-    named = config.get("id2label") or {}
+    folder = find_folder(settings.model_name_or_path)
+    refuse_file(folder)
+    named = read_object(folder / "config.json", missing={}).get("id2label") or {}
     return tuple(str(named[key]) for key in sorted(named, key=int))
 
 
