@@ -85,6 +85,7 @@ SLOW = (
     "plan/test_files.py::test_1000*[[]??[]]",
     "plan/test_files.py::test_the_digest*",
     "simulation/test_simulator.py::test_parties*",
+    "training/test_distill.py*",
     "training/test_finetune.py*",
     "training/test_loop.py*",
     "training/test_parity.py*",

@@ -42,6 +42,15 @@ def _numbers(value: JsonValue) -> JsonValue:
     return [value] if isinstance(value, int) else value
 
 
+def _names(value: JsonValue) -> JsonValue:
+    """A list, also of a text such as ``hidden,logits``."""
+    return (
+        [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    )
+
+
+Stage = Literal["hidden", "logits"]
+Stages = Annotated[tuple[Stage, ...], BeforeValidator(_names)]
 Buckets = Annotated[
     tuple[Annotated[int, Field(ge=2, le=MAX_LENGTH)], ...], BeforeValidator(_numbers)
 ]
@@ -203,3 +212,43 @@ class FinetuneSettings(TrainingSettings):
             if self.config_name is None and getattr(self, name) is not None:
                 raise ValueError(f"{name} goes with config_name")
         return self
+
+
+class DistillSettings(TrainingSettings):
+    """What a distillation is told: the student begins as the teacher."""
+
+    teacher_model_name_or_path: str = option(
+        ..., "Model", "A Hugging Face folder of the teacher, or a name on the hub."
+    )
+    profile: str = option("ditto", "Student", "How the parties compute the student.")
+    activation: str | None = option(
+        None, "Student", "The student's own activation, such as quad; else as it was."
+    )
+    stages: Stages = option(
+        ("hidden", "logits"),
+        "Student",
+        "What is made alike, one after the other.",
+        min_length=1,
+        max_length=2,
+    )
+    hidden_loss_weight: NonNegativeFloat = option(
+        0.0, "Student", "How much hidden states count while logits are made alike."
+    )
+    logit_temperature: PositiveFloat = option(
+        1.0, "Student", "What logits are divided by before they are compared."
+    )
+    logits_learning_rate: PositiveFloat | None = option(
+        None, "Student", "learning_rate of the stage logits; else a fifth of it."
+    )
+    logits_num_train_epochs: PositiveFloat | None = option(
+        None, "Student", "num_train_epochs of the stage logits; else the same."
+    )
+
+    def of_stage(self, stage: Stage) -> "DistillSettings":
+        """The settings of one stage, in a folder of its own."""
+        changes: Json = {"output_dir": self.output_dir / stage}
+        if stage == "logits":
+            rate, epochs = self.logits_learning_rate, self.logits_num_train_epochs
+            changes["learning_rate"] = rate or self.learning_rate / 5
+            changes["num_train_epochs"] = epochs or self.num_train_epochs
+        return self.model_copy(update=changes)

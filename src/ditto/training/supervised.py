@@ -29,6 +29,8 @@ METRICS = {
     "f1": Metric("f1", greater_is_better=True),
     "perplexity": Metric("perplexity", greater_is_better=False),
     "loss": Metric("loss", greater_is_better=False),
+    "hidden_loss": Metric("hidden_loss", greater_is_better=False),
+    "agreement": Metric("agreement", greater_is_better=True),
 }
 
 
