@@ -122,8 +122,9 @@ def test_a_language_model_from_nothing(tmp_path: Path) -> None:
     done = run(
         tmp_path / "out", train_file=file, validation_file=file,
         config_name="gpt2-tiny", config_overrides=overrides, max_seq_length=24,
-        max_steps=40, eval_steps=40, learning_rate=1e-2,
+        max_steps=40, eval_steps=40, learning_rate=1e-2, max_eval_samples=9,
     )  # fmt: skip
+    assert done.counts[1] == 9 * 24 + 1
     assert done.model.config.vocab_size == 280
     assert done.trained.scores["perplexity"] < 40  # of 280 if nothing is known
     theirs = hf.AutoTokenizer.from_pretrained(done.folder)

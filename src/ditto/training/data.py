@@ -103,17 +103,18 @@ def text_data(
 def language_data(
     settings: TrainingSettings, tokenizer: Tokenizer, length: int
 ) -> Data:
-    """Batches of blocks of ``length`` tokens."""
+    """Batches of blocks of ``length`` tokens; samples are such blocks."""
 
-    def tokens(file: Path) -> Ints:
-        return np.array(tokenizer.encode(read_plain_text(file)).ids, np.int32)
+    def tokens(file: Path, samples: int | None) -> Ints:
+        ids = np.array(tokenizer.encode(read_plain_text(file)).ids, np.int32)
+        return ids if samples is None else ids[: samples * length + 1]
 
-    seen = tokens(settings.train_file)
+    seen = tokens(settings.train_file, settings.max_train_samples)
     size = settings.per_device_train_batch_size
     train = BlockBatches(seen, length, size, settings.seed)
     if settings.validation_file is None:
         return Data(train, None, (len(seen), 0))
-    unseen = tokens(settings.validation_file)
+    unseen = tokens(settings.validation_file, settings.max_eval_samples)
     size = settings.per_device_eval_batch_size
     validation = BlockBatches(unseen, length, size, settings.seed)
     return Data(train, validation, (len(seen), len(unseen)))

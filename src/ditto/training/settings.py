@@ -92,10 +92,10 @@ class TrainingSettings(BaseModel):
         min_length=1,
     )
     max_train_samples: PositiveInt | None = option(
-        None, "Data", "Only the first examples of the training file."
+        None, "Data", "Only the first examples, or blocks, of the training file."
     )
     max_eval_samples: PositiveInt | None = option(
-        None, "Data", "Only the first examples of the validation file."
+        None, "Data", "Only the first examples, or blocks, of the validation file."
     )
 
     learning_rate: PositiveFloat = option(
