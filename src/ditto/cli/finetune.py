@@ -108,8 +108,9 @@ def summary(done: "Finetuned") -> "Table":
 def _resuming() -> str:
     """The same command, going on."""
     flag = "--resume_from_checkpoint"
-    said = [word for word in sys.argv[1:] if not word.startswith(f"{flag}=")]
-    if flag in said:
-        place = said.index(flag)
-        del said[place : place + 2]
-    return shlex.join(["ditto", *said, flag, "true"])
+    words = sys.argv[1:]
+    names = [word.partition("=")[0].replace("_", "-") for word in words]
+    if flag.replace("_", "-") in names:
+        place = names.index(flag.replace("_", "-"))
+        del words[place : place + (1 if "=" in words[place] else 2)]
+    return shlex.join(["ditto", *words, flag, "true"])

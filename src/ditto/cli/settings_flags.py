@@ -59,9 +59,9 @@ def with_flags(
     }
 
     def called(**values: Any) -> None:
-        given = {name: values.pop(name) for name in flags}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        command(flags=chosen, **values)
+        typed = {name: values.pop(name) for name in flags}
+        typed = {name: value for name, value in typed.items() if value is not None}
+        command(flags=typed, **values)
 
     kept = [parameter for name, parameter in own.items() if name != "flags"]
     kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in kept]

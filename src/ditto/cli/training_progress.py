@@ -85,10 +85,10 @@ class _Bar(_Lines):
     def progress(self, where: "Where") -> None:
         if where.scores:
             super().progress(where)
-        said = f"{where.step}/{where.total_steps} loss {where.loss:.3f}"
+        text = f"{where.step}/{where.total_steps} loss {where.loss:.3f}"
         self._bar.update(
             self._task,
-            description=said,
+            description=text,
             completed=where.step,
             total=where.total_steps,
         )

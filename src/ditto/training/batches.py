@@ -104,10 +104,10 @@ class TextBatches(Batches):
     @cached_property
     def digest(self) -> str:
         """See Batches."""
-        found = hashlib.sha256(self._labels.tobytes())
+        digest = hashlib.sha256(self._labels.tobytes())
         for text in self._texts:
-            found.update(np.array([len(text.ids), *text.ids, *text.types]).tobytes())
-        return found.hexdigest()
+            digest.update(np.array([len(text.ids), *text.ids, *text.types]).tobytes())
+        return digest.hexdigest()
 
     def _order(self, rng: np.random.Generator) -> list[Rows]:
         """Full batches of each bucket; what is left over goes to the next longer."""

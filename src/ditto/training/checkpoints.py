@@ -45,9 +45,9 @@ def save_checkpoint(folder: Path, step: int, arrays: Tree, state: Json) -> None:
 
     target = checkpoint_folder(folder, step)
     named = {name: np.asarray(array) for name, array in _named(arrays).items()}
-    with new_folder(target) as made:
-        save_file(named, made / _ARRAYS)
-        (made / _STATE).write_text(json.dumps(state, indent=1) + "\n")
+    with new_folder(target) as fresh:
+        save_file(named, fresh / _ARRAYS)
+        (fresh / _STATE).write_text(json.dumps(state, indent=1) + "\n")
 
 
 def load_checkpoint(path: Path, like: Tree) -> tuple[Tree, Json]:
@@ -63,8 +63,8 @@ def load_checkpoint(path: Path, like: Tree) -> tuple[Tree, Json]:
         raise SetupError(f"{path} is no checkpoint of a run: {error}") from None
     expected = _named(like)
     for name, array in expected.items():
-        found = loaded.get(name)
-        if found is None or found.shape != array.shape or found.dtype != array.dtype:
+        saved = loaded.get(name)
+        if saved is None or saved.shape != array.shape or saved.dtype != array.dtype:
             raise SetupError(
                 f"{path} is a checkpoint of another model: {name} is not there as "
                 f"{array.dtype} of shape {array.shape}."
@@ -96,17 +96,17 @@ def drop_checkpoints(folder: Path, keep: Collection[int]) -> None:
 @contextlib.contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """A folder to fill, which then takes the place of ``target``."""
-    made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
-        yield made
-        for file in made.iterdir():
+        yield fresh
+        for file in fresh.iterdir():
             _flush(file)
-        made.chmod(0o755)
+        fresh.chmod(0o755)
         if target.exists():
             shutil.rmtree(target)
-        made.rename(target)
+        fresh.rename(target)
     except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(fresh, ignore_errors=True)
         raise
 
 

@@ -80,7 +80,7 @@ def text_data(
         examples: Sequence[LabelledText], file: Path, size: int
     ) -> tuple[Batches, int]:
         texts = [tokenizer.encode(each.text, each.pair, limit) for each in examples]
-        made = TextBatches(
+        labelled = TextBatches(
             texts,
             label_ids(examples, data.labels, file),
             size,
@@ -89,7 +89,7 @@ def text_data(
             pad_id=tokenizer.pad_id,
             seed=settings.seed,
         )
-        return made, sum(text.cut > 0 for text in texts)
+        return labelled, sum(text.cut > 0 for text in texts)
 
     size = settings.per_device_train_batch_size
     train, cut = batches(data.train, settings.train_file, size)

@@ -60,15 +60,15 @@ def distill_stages(
     finished: dict[str, Trained] = {}
     for stage in settings.stages:
         on_stage(f"stage {stage}: compiling the first step")
-        chosen = settings.of_stage(stage)
-        is_begun = bool(steps_saved(chosen.output_dir))
+        of_stage = settings.of_stage(stage)
+        is_begun = bool(steps_saved(of_stage.output_dir))
         if settings.resume_from_checkpoint and not is_begun:
-            chosen = chosen.model_copy(update={"resume_from_checkpoint": False})
+            of_stage = of_stage.model_copy(update={"resume_from_checkpoint": False})
         trained = train(
             params,
             objective_of(stage, teacher, student, data, settings),
             data.train,
-            chosen,
+            of_stage,
             frozen=teacher.params,
             on_progress=on_progress,
             should_stop=should_stop,

@@ -90,8 +90,8 @@ def finetune(
     checkpoint."""
     metric = _metric(settings)
     settings.output_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".files-", dir=settings.output_dir) as made:
-        files = Path(made)
+    with tempfile.TemporaryDirectory(prefix=".files-", dir=settings.output_dir) as name:
+        files = Path(name)
         on_stage("reading the data and the model")
         source, data, labels = _prepare(settings, files)
         on_stage("compiling the first step")

@@ -125,9 +125,9 @@ class _Run:
 
     def resume_or_begin(self) -> None:
         """From a checkpoint, if there is to be one."""
-        chosen = self._settings.resume_from_checkpoint
+        source = self._settings.resume_from_checkpoint
         self._folder.mkdir(parents=True, exist_ok=True)
-        if chosen is False:
+        if source is False:
             if steps_saved(self._folder):
                 raise SetupError(
                     f"{self._folder} has checkpoints of a run. Go on from the newest "
@@ -135,7 +135,7 @@ class _Run:
                 )
         else:
             self._resume(
-                newest_checkpoint(self._folder) if chosen is True else Path(chosen)
+                newest_checkpoint(self._folder) if source is True else Path(source)
             )
         tensorboard = self._settings.report_to == "tensorboard"
         self._log = TrainingLog(self._folder, self._state.step, tensorboard=tensorboard)
@@ -144,14 +144,14 @@ class _Run:
         if path.resolve().parent != self._folder.resolve():
             raise SetupError(f"{path} is not in {self._folder}, the output_dir.")
         arrays, content = load_checkpoint(path, self._arrays)
-        told, due = content.get("run"), self._identity
-        if not isinstance(told, dict):
+        saved, current = content.get("run"), self._identity
+        if not isinstance(saved, dict):
             raise SetupError(f"{path} is no checkpoint of a run.")
-        for name in sorted({*told, *due}):
-            if told.get(name) != due.get(name):
+        for name in sorted({*saved, *current}):
+            if saved.get(name) != current.get(name):
                 raise SetupError(
-                    f"{path} is of a run with {name} = {told.get(name)!r}, not "
-                    f"{due.get(name)!r}: to resume it, say the same."
+                    f"{path} is of a run with {name} = {saved.get(name)!r}, not "
+                    f"{current.get(name)!r}: to resume it, say the same."
                 )
         try:
             self._state = _State(**content["state"])

@@ -77,8 +77,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
                 )
             if isinstance(key.value, str):
                 seen.add(key.value)
-        made: dict[JsonValue, JsonValue] = super().construct_mapping(node, deep)
-        return made
+        mapping: dict[JsonValue, JsonValue] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _is_plain(value: JsonValue) -> bool:

@@ -91,7 +91,7 @@ def class_scores(logits: Logits, data: Batches) -> Evaluate:
 
     def evaluate(params: Tree, on_batch: OnEvaluation) -> Scores:
         right: list[Array] = []
-        chosen: list[Array] = []
+        predictions: list[Array] = []
         losses: list[Array] = []
         batches = [*data.in_order()]
         for k, batch in enumerate(batches):
@@ -99,9 +99,9 @@ def class_scores(logits: Logits, data: Batches) -> Evaluate:
             counts = batch.weights > 0
             classes, values = outcome(params, batch)
             right.append(batch.labels[counts])
-            chosen.append(np.asarray(classes)[counts])
+            predictions.append(np.asarray(classes)[counts])
             losses.append(np.asarray(values)[counts])
-        labels, classes = np.concatenate(right), np.concatenate(chosen)
+        labels, classes = np.concatenate(right), np.concatenate(predictions)
         scores = {
             "accuracy": accuracy(labels, classes),
             "matthews": matthews(labels, classes),
