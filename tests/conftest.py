@@ -19,6 +19,7 @@ ALONE = (
     "benchmarks/test_commands.py::test_a_command_that_is_ended*",
     "benchmarks/test_network.py*",
     "cli/test_cli.py::test_a_command_that_is_ended*",
+    "cli/test_finetune.py::test_ctrl_c*",
     "cli/test_status.py::test_watching_ends*",
     "client/test_remote_batching.py*",
     "compiler/test_scale.py*",
@@ -55,6 +56,7 @@ SLOW = (
     "benchmarks/test_safety.py::test_what_leaves*",
     "cli/test_cli.py::test_doctor_speaks*",
     "cli/test_export.py*",
+    "cli/test_finetune.py*",
     "cli/test_models.py*",
     "cli/test_plan.py*",
     "compiler/test_bounds.py::test_no_input*",
@@ -85,6 +87,10 @@ SLOW = (
     "plan/test_files.py::test_1000*[[]??[]]",
     "plan/test_files.py::test_the_digest*",
     "simulation/test_simulator.py::test_parties*",
+    "training/test_distill.py*",
+    "training/test_finetune.py*",
+    "training/test_loop.py*",
+    "training/test_parity.py*",
 )
 """All other tests are fast: together they answer in three minutes."""
 

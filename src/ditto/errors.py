@@ -307,6 +307,13 @@ class CacheWarning(UserWarning):
     """What could be kept on disk is not: it will be made again."""
 
 
+class TrainingError(DittoError):
+    """A training run that cannot go on."""
+
+    code = "training"
+    public = "The training run failed."
+
+
 class CheckpointError(DittoError):
     """A model folder that cannot be read, or that holds an unsupported model."""
 

@@ -20,6 +20,7 @@ _EXTRA_OF = {
     "starlette": "gateway",
     "uvicorn": "gateway",
     "optax": "train",
+    "yaml": "train",
     "matplotlib": "bench",
 }
 

@@ -8,10 +8,10 @@ from ditto.errors import SetupError
 from ditto.evaluation import (
     TASKS,
     Example,
+    columns,
     read_examples,
     read_lines,
     read_texts,
-    tasks,
 )
 
 FILES = {
@@ -110,7 +110,7 @@ def test_bad_arguments_are_named(
     file.write_bytes(b"sentence\tlabel\na\t1\n\xff\t0\n")
     with pytest.raises(SetupError, match="line 3: the text is not UTF-8"):
         read_examples("cola", file)
-    monkeypatch.setattr(tasks, "MAX_FILE", 10)
+    monkeypatch.setattr(columns, "MAX_FILE", 10)
     with pytest.raises(SetupError, match="larger than 10 bytes"):
         read_examples("cola", file)
 

@@ -12,6 +12,7 @@ from ditto.cli import (
     doctor,
     evaluate,
     export,
+    finetune,
     gateway,
     generate,
     owner,
@@ -25,6 +26,7 @@ from ditto.cli import (
 )
 from ditto.cli.exit_codes import EPILOG, ExitCode, exit_code_of
 from ditto.cli.help import with_named_values
+from ditto.cli.settings_flags import BY_ITSELF
 
 app = typer.Typer(
     name="ditto",
@@ -44,6 +46,7 @@ app.command("gateway")(with_named_values(gateway.gateway))
 app.command("export")(with_named_values(export.export))
 app.command("convert")(with_named_values(convert.convert))
 app.command("eval")(with_named_values(evaluate.evaluate))
+app.command("finetune", context_settings=BY_ITSELF)(finetune.finetune)
 app.command("verify")(with_named_values(verify.verify))
 app.command("doctor")(with_named_values(doctor.doctor))
 app.command("status")(with_named_values(status.status))

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 _SOON = 0.02
@@ -33,3 +35,27 @@ def end_by_signals() -> None:
     signal.signal(signal.SIGTERM, heed)
     signal.signal(signal.SIGALRM, lambda _, frame: heed(last[0], frame))
     sys.unraisablehook = dropped
+
+
+@contextmanager
+def stopping() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or SIGTERM has come: the first asks to stop, the next one ends."""
+    usual = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    asked: list[int] = []
+
+    def heed(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        restore()
+        said = "stopping after this step; once more ends at once, without a checkpoint"
+        print(said, file=sys.stderr)  # noqa: T201
+
+    def restore() -> None:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+    for number in usual:
+        signal.signal(number, heed)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        restore()

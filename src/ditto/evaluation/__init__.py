@@ -1,6 +1,6 @@
 """How well a model answers, and whether it is safe to serve.
 
-In topological order: tasks, metrics, ordinary, evaluate, verification, plot.
+In topological order: columns, tasks, metrics, ordinary, evaluate, verification, plot.
 """
 
 from ditto.evaluation.evaluate import LIKENESS, Evaluation, Setting, evaluate

@@ -1,4 +1,4 @@
-"""The metrics of GLUE, and the likeness of embeddings.
+"""The metrics of GLUE and of language, and the likeness of embeddings.
 
 Source: scikit-learn's definitions; a ratio without a denominator is 0, as there.
 """
@@ -40,6 +40,11 @@ def f1(labels: Labels, predictions: Labels) -> float:
     found = int(((true == 1) & (said == 1)).sum())
     asked = int((true == 1).sum()) + int((said == 1).sum())
     return 2 * found / asked if asked else 0.0
+
+
+def perplexity(loss: float) -> float:
+    """Of a mean loss per token, in nats; beyond all numbers it is infinite."""
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 METRICS: dict[str, tuple[Callable[[Labels, Labels], float], ...]] = {

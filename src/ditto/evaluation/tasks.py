@@ -1,22 +1,18 @@
 """GLUE tasks and sentences, from files.
 
-Tab-separated, UTF-8, a header row, no quoting: a quotation mark is a character like any
-other. Columns are found by name, so others may stand between them.
+Tab-separated with a header row, or lines of text; see ``columns``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ditto.errors import SetupError
-from ditto.files import read_limited
+from ditto.evaluation.columns import checked_limit, numbered_lines, tab_separated
 
-MAX_FILE = 64 << 20
 _DEV = "dev.tsv"
-_SENTENCE = ("sentence", "text")
-
-_Line = tuple[int, str]
+TEXT_COLUMNS = ("sentence", "text")
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ TASKS: dict[str, Task] = {
     "qnli": Task("question", "sentence", _ENTAILMENT, "accuracy"),
 }
 """The tasks; a label is the place of its name in ``labels``, as in GLUE on the Hub."""
-_PAIRS = (
+PAIR_COLUMNS = (
     *dict.fromkeys((task.text, task.pair) for task in TASKS.values() if task.pair),
     ("text", "pair"),
 )
@@ -65,9 +61,9 @@ def read_examples(
     if file.is_dir():
         file = file / _DEV
     names = (found.text, *((found.pair,) if found.pair else ()), "label")
-    rows = _fields(file, _lines(file), names)
+    rows = tab_separated(file, numbered_lines(file), names)
     examples = []
-    for number, (*texts, label) in islice(rows, _checked(limit)):
+    for number, (*texts, label) in islice(rows, checked_limit(limit)):
         if label not in found.labels:
             raise SetupError(
                 f"{file}, line {number}, column label: {label!r} is none of "
@@ -90,17 +86,17 @@ def read_lines(
     longer lines count, of so many words each.
     """
     file = Path(path)
-    lines = _lines(file)
+    lines = numbered_lines(file)
     texts: Iterable[str] = (line for _, line in lines)
     if file.suffix.lower() == ".tsv":
         columns = lines[0][1].split("\t")
-        name = next((name for name in _SENTENCE if name in columns), _SENTENCE[0])
-        texts = (text for _, (text,) in _fields(file, lines, (name,)))
+        name = next((name for name in TEXT_COLUMNS if name in columns), TEXT_COLUMNS[0])
+        texts = (text for _, (text,) in tab_separated(file, lines, (name,)))
     texts = (text for text in texts if text.strip())
     if words is not None:
         split = (text.split() for text in texts)
         texts = (" ".join(w[:words]) for w in split if len(w) > words)
-    sentences = [*islice(texts, _checked(limit))]
+    sentences = [*islice(texts, checked_limit(limit))]
     if not sentences:
         raise SetupError(f"{file} holds no sentence.")
     return sentences
@@ -116,61 +112,10 @@ def read_texts(
     """
     file = Path(path)
     if file.suffix.lower() == ".tsv":
-        lines = _lines(file)
+        lines = numbered_lines(file)
         columns = lines[0][1].split("\t")
-        for names in _PAIRS:
+        for names in PAIR_COLUMNS:
             if set(names) <= set(columns):
-                rows = islice(_fields(file, lines, names), _checked(limit))
+                rows = islice(tab_separated(file, lines, names), checked_limit(limit))
                 return [(one, other) for _, (one, other) in rows]
     return [*read_lines(file, limit)]
-
-
-def _fields(
-    file: Path, lines: Sequence[_Line], names: Sequence[str]
-) -> Iterator[tuple[int, list[str]]]:
-    """The number of each row's line, and its fields in the columns of these names."""
-    (first, header), *rows = lines
-    columns = header.split("\t")
-    for name in names:
-        if name not in columns:
-            raise SetupError(
-                f"{file}, line {first}: there is no column {name!r}; the columns "
-                f"are: {', '.join(columns)}. A header must name them, between tabs."
-            )
-    places = [columns.index(name) for name in names]
-    for number, row in rows:
-        fields = row.split("\t")
-        if len(fields) != len(columns):
-            raise SetupError(
-                f"{file}, line {number}: there are {len(fields)} columns; the header "
-                f"has {len(columns)}: {', '.join(columns)}."
-            )
-        yield number, [fields[place] for place in places]
-
-
-def _lines(file: Path) -> list[_Line]:
-    """The lines that are not empty, with their numbers.
-
-    Only a line feed ends a line: texts may hold the other separators of Unicode.
-    """
-    split = (line.removesuffix("\r") for line in _read(file).split("\n"))
-    lines = [(number, line) for number, line in enumerate(split, 1) if line]
-    if not lines:
-        raise SetupError(f"{file} is empty.")
-    return lines
-
-
-def _read(file: Path) -> str:
-    too_large = f"{MAX_FILE} bytes: give a file with fewer lines"
-    content = read_limited(file, MAX_FILE, SetupError, too_large)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise SetupError(f"{file}, line {line}: the text is not UTF-8.") from None
-
-
-def _checked(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise SetupError(f"A limit of {limit}: there must be 1 line at least.")
-    return limit

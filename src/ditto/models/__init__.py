@@ -2,7 +2,8 @@
 
 In topological order: tensors, json_file, sentence, head, tokenizer_layout, families,
 formats, checkpoint, conversion, hub, tokenizer_files, chat_files, chat_template,
-layers, parameters, pooling, family, bert, modernbert, gpt2, model, computation, random.
+layers, parameters, pooling, family, bert, modernbert, gpt2, model, computation, random,
+initial.
 """
 
 from typing import TYPE_CHECKING

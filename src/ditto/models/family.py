@@ -126,6 +126,9 @@ class Family(Generic[Config]):
     """For what needs no other token of the last layer, if that is cheaper."""
     attribute_map: Mapping[str, str] = field(default_factory=dict)
     """The family's own names for what others call ``hidden_size`` and the like."""
+    residual_maps: tuple[str, ...] = ()
+    """Linear maps that a new model draws smaller, as what they give is added up over
+    two of them in each layer."""
 
     @property
     def heads(self) -> tuple[Head, ...]:

@@ -283,4 +283,5 @@ GPT2 = Family(
         "max_position_embeddings": "n_positions",
         "hidden_act": "activation_function",
     },
+    residual_maps=("output", "down"),
 )

@@ -164,6 +164,30 @@ def random_params(parameters: Parameters, seed: int) -> Params:
     return params
 
 
+def initial_params(
+    parameters: Parameters,
+    seed: int,
+    deviation: float,
+    smaller: Mapping[str, float] | None = None,
+) -> Params:
+    """Weights to train from, as Hugging Face draws them: normal ones of a deviation,
+    normalisations 1, biases 0.
+
+    ``smaller`` has the names of linear maps whose deviation is divided by something.
+    """
+    rng = np.random.default_rng(seed)
+    params: Params = {"layers": []}
+    for path, parameter in parameters.items():
+        if len(parameter.shape) == 1:
+            array: Array = np.full(parameter.shape, path[-1] == "gamma", np.float32)
+        else:
+            scale = deviation / (smaller or {}).get(str(path[-2]), 1.0)
+            drawn = rng.standard_normal(parameter.shape, np.float32)
+            array = np.asarray(drawn * np.float32(scale))
+        _put(params, path, array)
+    return params
+
+
 def _put(params: Params, path: Path, array: Array) -> None:
     place: Tree = params
     for step, following in pairwise(path):
