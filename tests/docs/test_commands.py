@@ -197,7 +197,6 @@ def pip_cache() -> str:
         "README.md",
         "docs/how-to/ask-a-model.md",
         "docs/how-to/answers-in-seconds.md",
-        "docs/how-to/finetune.md",
         "docs/how-to/measure.md",
     ],
 )

@@ -1,6 +1,6 @@
 """Making a student's answers those of its teacher.
 
-Source: Ditto, "Quantization-aware Distillation", after TinyBERT and MPCFormer: first
+Source: Ditto, "Quantization-aware Distillation", after MPCFormer: first
 the hidden states of all layers by their mean squared error, then the logits.
 
 A student is any function of parameters and a batch that gives logits and hidden states:
