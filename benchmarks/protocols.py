@@ -76,15 +76,22 @@ class _SpuCase:
 
 
 def bench_protocols(
-    *, error_elements: int, time_elements: int, repeat: int, progress: Progress
+    *,
+    error_elements: int,
+    time_elements: int,
+    repeat: int,
+    progress: Progress,
+    only: str = "",
 ) -> list[Measurement]:
-    """Measure all rows of the registry and SPU's operations beside them."""
-    spu_cases = list(_spu_cases())
-    total = len(PROTOCOLS) + len(spu_cases)
+    """Measure the rows of the registry and SPU's operations beside them: all, or those
+    of protocols whose name has ``only`` in it."""
+    rows = [row for row in PROTOCOLS if only in row.name]
+    spu_cases = [case for case in _spu_cases() if only in case.name]
+    total = len(rows) + len(spu_cases)
     results = []
     with ThreadTrio() as threads, BareTrio() as processes:
         done = 0
-        for row in PROTOCOLS:
+        for row in rows:
             progress(row.key, done, total)
             results.append(
                 _measure(row, threads, processes, error_elements, time_elements, repeat)
@@ -242,6 +249,9 @@ def main(
     repeat: Annotated[
         int, typer.Option(help="Timed runs; the first is a warm-up.", min=1)
     ] = 4,
+    only: Annotated[
+        str, typer.Option(help="Protocols whose name has this in it; all if empty.")
+    ] = "",
 ) -> None:
     """Every protocol: ours, the paper's variant and SPU's own operation.
 
@@ -261,6 +271,7 @@ def main(
             error_elements=elements,
             time_elements=timed_elements,
             repeat=repeat,
+            only=only,
             progress=lambda what, done, total: bar.update(
                 task, description=what, completed=done, total=total
             ),

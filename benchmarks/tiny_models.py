@@ -64,3 +64,21 @@ def gpt2_folder(path: Path) -> Path:
 
 def _write(path: Path, model: Model) -> None:
     write_checkpoint(Checkpoint(model.published, model.tensors()), path)
+
+
+def write_tiny_glue(folder: Path) -> tuple[Path, str]:
+    """CoLA's files with sentences of few words, and an encoder that knows the words: a
+    sentence is acceptable if a cat is in it."""
+    data, encoder = folder / "glue", folder / "encoder"
+    (data / "cola").mkdir(parents=True, exist_ok=True)
+    nouns = ("cat", "dog", "tree", "house")
+    for name, count in (("train", 96), ("dev", 24)):
+        lines = ["sentence\tlabel"]
+        for k in range(count):
+            noun, rest = nouns[k % 4 if k % 2 else 0], TEXTS[k % 3].split()[-3:]
+            lines.append(f"the {noun} {' '.join(rest)}\t{int(noun == 'cat')}")
+        (data / "cola" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    if not encoder.exists():
+        encoder.mkdir()
+        bert_folder(encoder)
+    return data, str(encoder)

@@ -17,7 +17,7 @@ from tests.folders import bert_folder, gpt2_folder
 COMMANDS = (
     "batching", "chaos", "check_cost", "compiling", "everyday", "inference", "kernels",
     "layer", "links", "matmul", "ordinary_texts", "plans", "protocols", "ranges",
-    "report", "safety", "search", "service", "soak", "spu_cost", "trios",
+    "report", "safety", "search", "service", "simulation", "soak", "spu_cost", "trios",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from ditto.compiler.bounds.report import CheckedRange
 from ditto.compiler.bounds.rows import Rows, largest_product, spectral_norm
 from ditto.compiler.builder import Builder
 from ditto.compiler.calibrate import Range
+from ditto.compiler.passes import approximate
 from ditto.models import Model, random_model
 from ditto.models.computation import Computation, Phase
 from ditto.models.layers import layer_norm
@@ -153,10 +154,11 @@ def test_a_profile_without_ranges_reports_none() -> None:
     assert plans.ranges(Computation(Phase.FORWARD, 1, TOKENS)) == RangeReport(())
 
 
-def test_a_gelu_beyond_its_fit_is_caught() -> None:
+def _gelu_after_norm(scale: float) -> tuple[Plan, RangeReport, CheckedRange]:
+    """A plan with a GeLU of what is as far from zero as the scale says."""
     rng, width = np.random.default_rng(4), 48
     norm = {"gamma": np.ones(width, np.float32), "beta": np.zeros(width, np.float32)}
-    p = {"norm": norm, "w": 0.12 * rng.normal(size=(width, 16)).astype(np.float32)}
+    p = {"norm": norm, "w": scale * rng.normal(size=(width, 16)).astype(np.float32)}
     samples = [(p, rng.normal(size=(8, width)).astype(np.float32)) for _ in range(4)]
 
     def function(p: Any, x: jax.Array) -> jax.Array:
@@ -164,6 +166,26 @@ def test_a_gelu_beyond_its_fit_is_caught() -> None:
 
     plan, report = reported(function, samples)
     (fit,) = (r for r in report.ranges if r.kind == "fit")
+    return plan, report, fit
+
+
+def test_a_gelu_that_goes_as_far_as_its_operand_can_is_proven() -> None:
+    plan, _, fit = _gelu_after_norm(0.12)
+    assert plan.steps[fit.step].kind.name == "piecewise_linear"
+    assert fit.held == "proven"
+
+
+def test_a_gelu_beyond_its_fit_is_caught() -> None:
+    plan, _, fit = _gelu_after_norm(0.18)
+    assert plan.steps[fit.step].kind.name == "piecewise_linear"
+    assert fit.held == "caught"
+    assert fit.proven[1] > fit.high
+
+
+def test_a_polynomial_beyond_its_fit_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the type of the square, which ends where the fit does."""
+    monkeypatch.setattr(approximate, "fit_lines", lambda *_: None)
+    plan, report, fit = _gelu_after_norm(0.12)
     square = next(r for r in at(plan, report, "multiply") if r.step > fit.step)
     assert fit.held == "caught"
     assert fit.proven[1] > fit.high

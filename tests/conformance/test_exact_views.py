@@ -26,8 +26,11 @@ from ditto.protocols import (
 from ditto.protocols import party as party_module
 from ditto.protocols.blocks import (
     Group,
+    deal_bit_masks,
+    open_bits,
     replicate,
     replicate_two_party,
+    shared_one_hot,
     split_of_p1,
     together,
     two_party_product,
@@ -147,6 +150,19 @@ def split(role: Role, shares: Pair, ring: Ring) -> Steps[tuple]:
     return split_of_p1(role, value, shares[0].size, Group(ring, xor=True), "s")
 
 
+def one_hot(role: Role, shares: Pair, ring: Ring) -> Steps[Words | None]:
+    """A word of as many bits as x has: the lowest bits of x say which."""
+    summand = two_party_summand(role, shares, ring, 0)
+    return shared_one_hot(role, summand & summand.dtype.type(3), 4, "one-hot")
+
+
+def bits_as_integers(role: Role, shares: Pair, ring: Ring) -> Steps[list | None]:
+    """Both bits of what P0 and P2 hold an XOR of, modulo 4 and 2."""
+    masks = yield from deal_bit_masks(role, shares[0].size, [2, 1])
+    bits = {Rank.P0: shares[1], Rank.P1: None, Rank.P2: shares[0]}[role.rank]
+    return (yield from open_bits(role, bits, masks))
+
+
 def side_by_side(role: Role, shares: Pair, ring: Ring) -> Steps[list]:
     """Two blocks in the same messages."""
     summand = two_party_summand(role, shares, ring, 0)
@@ -189,6 +205,8 @@ CASES = {
     "both to P1 by XOR": (alone(both_to_p1(xor=True)), [fxp(3, 0)]),
     "conjunction": (alone(conjunction), [fxp(2, 0)]),
     "split of P1": (alone(split), [fxp(3, 0)]),
+    "one-hot": (alone(one_hot), [fxp(2, 0)]),
+    "bits as integers": (alone(bits_as_integers), [fxp(2, 0)]),
     "blocks side by side": (alone(side_by_side), [fxp(2, 0)]),
     "the paper's upcast": (lambda p, x: upcast_paper(p, x, fxp(3, 0)), [fxp(2, 0)]),
 }

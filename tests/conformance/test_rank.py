@@ -27,11 +27,16 @@ import numpy as np
 import pytest
 
 from ditto.fixedpoint import FxpType, Ring, Words
-from ditto.protocols import memory_channels, multiply, recast, reveal_to_client
+from ditto.protocols import Grid, memory_channels, multiply, recast, reveal_to_client
 from ditto.protocols.blocks import VERDICT_BITS, Rounds
-from ditto.protocols.coarse_max import Grid, coarse_max
+from ditto.protocols.coarse_max import coarse_max
 from ditto.protocols.multiply import multiply_task
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
+from ditto.protocols.piecewise_linear import (
+    Lines,
+    PiecewiseLinear,
+    piecewise_linear,
+)
 from ditto.protocols.range_word import reveal_range_word
 from ditto.protocols.recast import recast_task
 from ditto.protocols.registry import PROTOCOLS, Form, Protocol
@@ -203,6 +208,17 @@ def small_max(rounds: Rounds) -> tuple[Run, Operands]:
     return lambda p, x: coarse_max(p, x, grid, rounds, checked=True), [[s] for s in x]
 
 
+def small_lines(rounds: Rounds) -> tuple[Run, Operands]:
+    kind = fxp(14, 4)
+    lines = Lines(-1, (0, 1, 2), (1, 0, -3), slope_frac=1, intercept_frac=3)
+    function = PiecewiseLinear(Grid(kind, -48, 48, 4), fxp(12, 3), 3, lines)
+    assert function.grid.far_cut is not None
+    x = shares(kind, 2)
+    return lambda p, x: piecewise_linear(p, x, function, rounds, checked=True), [
+        [s] for s in x
+    ]
+
+
 def small_table(
     function: Function, widths: Literal[1, 2], rounds: Rounds
 ) -> tuple[Run, Operands]:
@@ -248,6 +264,8 @@ CASES: dict[str, Callable[[], tuple[Run, Operands]]] = {
     },
     "coarse max in two": partial(small_max, 2),
     "coarse max in one": partial(small_max, 1),
+    "piecewise linear in two": partial(small_lines, 2),
+    "piecewise linear in one": partial(small_lines, 1),
     "reciprocal in one": partial(small_table, "reciprocal", 1, 1),
     "rsqrt in two": partial(small_table, "rsqrt", 1, 2),
     "reciprocal of two widths": partial(small_table, "reciprocal", 2, 2),
@@ -330,7 +348,7 @@ def test_every_protocol_that_sends_has_a_case() -> None:
     names = {row.name for key, row in SECRET.items() if COSTS[key]}
     assert {n for n in names if not any(c.startswith(n) for c in CASES)} == set()
     large = {row.name for key, row in SECRET.items() if COSTS[key] > MOST_BITS}
-    assert large == {"coarse max", "reciprocal", "rsqrt"}
+    assert large == {"coarse max", "piecewise linear", "reciprocal", "rsqrt"}
 
 
 # What is opened

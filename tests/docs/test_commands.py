@@ -30,6 +30,7 @@ LONG = {
     "ditto verify $MODEL_DIR --texts texts.txt --plot verified.png",
     "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode simulate --limit 20",
     "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode mpc --limit 3",
+    "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode float,simulate,mpc --mpc-examples 5",  # noqa: E501
     "python -m benchmarks.inference --models bert-tiny --profiles puma,ditto --network lan --repeat 3 --json lan.json",  # noqa: E501
     "python -m benchmarks.report lan.json --out report",
     "python -m benchmarks.plans --json before.json     # then change something",

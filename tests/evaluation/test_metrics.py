@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cosine as cosine_distance
+from scipy.stats import binomtest
 
 from ditto.errors import SetupError
 from ditto.evaluation import TASKS, accuracy, cosine, f1, matthews, score
-from ditto.evaluation.metrics import METRICS
+from ditto.evaluation.metrics import METRICS, bootstrap, intervals, wilson
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1)
 
@@ -82,3 +83,29 @@ def test_cosine_of_rows() -> None:
     for shape in ((4, 8), (5, 7), ()):
         with pytest.raises(SetupError, match="cannot be compared"):
             cosine(np.ones(shape), np.ones((5, 8)))
+
+
+@pytest.mark.parametrize(("right", "count"), [(0, 10), (8, 10), (10, 10), (790, 872)])
+def test_wilson_is_that_of_scipy(right: int, count: int) -> None:
+    expected = binomtest(right, count).proportion_ci(method="wilson")
+    assert wilson(right, count) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_interval_of_a_share_is_known() -> None:
+    assert wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
+    with pytest.raises(SetupError, match="11 of 10 is no share"):
+        wilson(11, 10)
+
+
+def test_intervals_hold_the_score_and_do_not_change() -> None:
+    labels = [0, 1] * 100
+    said = [0, 1] * 80 + [1, 0] * 20
+    found = intervals("accuracy_and_f1", labels, said)
+    assert found["accuracy"] == wilson(160, 200)
+    assert found["f1"] == bootstrap(f1, labels, said)
+    low, high = bootstrap(matthews, labels, said)
+    assert low < matthews(labels, said) < high
+    assert matthews(labels, said) == pytest.approx(0.6)
+    # the deviation of a correlation r of n pairs is about (1 - r^2) / sqrt(n)
+    assert high - low == pytest.approx(2 * 1.96 * (1 - 0.6**2) / 200**0.5, rel=0.35)
+    assert bootstrap(matthews, labels, labels) == (1.0, 1.0)

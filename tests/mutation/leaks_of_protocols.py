@@ -13,6 +13,7 @@ MULTIPLY = hidden("multiply ours operands=fxp32.12")
 FUSED = hidden("multiply in parts, rounds=2")
 FRESH = "conformance/test_rank.py::test_a_client_is_sent_a_fresh_sharing"
 COARSE_MAX = hidden("coarse max in two")
+LINES = hidden("piecewise linear in two")
 
 MASKS_OF_PROTOCOLS = (
     Leak(
@@ -171,6 +172,45 @@ MASKS_OF_PROTOCOLS = (
         ),
         "each party sees the differences of elements",
         (MULTIPLY,),
+    ),
+    Leak(
+        "piecewise linear: one mask for both summands of the slopes",
+        "protocols/piecewise_linear.py",
+        (
+            (
+                "(drawn.draw(name, count, ring) for name in "
+                """("slope 0", "slope 2"))""",
+                """(drawn.draw("slope 0", count, ring),) * 2""",
+            ),
+        ),
+        "P1 sees the difference of what P0 and P2 hold of a slope",
+        (LINES,),
+    ),
+    Leak(
+        "masked bits: one mask for the integers of all bits",
+        "protocols/blocks/masked_bits.py",
+        (
+            (
+                """return [masks.draw(f"bit {j}", count, Ring(w)) """
+                """for j, w in enumerate(widths)]""",
+                """drawn = masks.draw("bit", count, Ring(max(widths)))
+    return [Ring(w).reduce(drawn) for w in widths]""",
+            ),
+        ),
+        "P2 sees how the bits of a line's code differ",
+        (LINES,),
+    ),
+    Leak(
+        "masked bits: P0 sends its bits as they are",
+        "protocols/blocks/masked_bits.py",
+        (
+            (
+                "send={other: [Field(hidden, width)]},",
+                "send={other: [Field(bits if role.rank == P0 else hidden, width)]},",
+            ),
+        ),
+        "P2 knows both shares of a line's code",
+        (LINES,),
     ),
     Leak(
         "coarse maximum: one mask for all levels of the AND tree",

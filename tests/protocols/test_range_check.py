@@ -10,15 +10,18 @@ import pytest
 from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols import (
     Grid,
+    Lines,
+    PiecewiseLinear,
     TableFunction,
     coarse_max,
     memory_channels,
     multiply,
+    piecewise_linear,
     recast,
     reveal_range_word,
     table_function,
 )
-from ditto.protocols.blocks import range_check
+from ditto.protocols.blocks import FAR_REACH, range_check
 from ditto.protocols.blocks.range_check import VERDICT_BITS, fold
 from ditto.protocols.party import Party, Role
 from ditto.sharing import RANKS, Rank, Shared, deal
@@ -184,6 +187,40 @@ def test_scores_beyond_the_grid_are_noted_near_and_far() -> None:
         for beyond in (0.13, 0.4, 0.8):
             assert reached(grid, grid.base - beyond * width, seed)
             assert reached(grid, grid.base + (1 + beyond) * width, seed)
+
+
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_values_beyond_straight_lines_are_noted_near_and_far(words: int) -> None:
+    """Further out with every word: between what one sees and what the next does."""
+    kind = FxpType(32, 10)
+    grid = Grid(kind, -14 << 10, 14 << 10, 9)  # 58 levels of 64 are needed
+    lines = Lines(0, (0, 1), (0, 0), slope_frac=0, intercept_frac=3)
+    function = PiecewiseLinear(grid, kind, 10, lines, words)
+    assert (grid.levels, len(grid.legal)) == (64, 57)
+
+    def seen(x: float, seed: int) -> bool:
+        shares = deal(kind.ring.reduce(np.array([0, int(x), 5 << 10])), kind)
+        _, word = run(
+            lambda party: (
+                (
+                    piecewise_linear(party, shares[party.rank], function, checked=True)
+                ).first
+            ),
+            seed,
+        )
+        return word != 0
+
+    step, width = 1 << grid.cut, grid.levels << grid.cut
+    reach = FAR_REACH[words]
+    for seed in range(4):
+        assert not seen(grid.low, seed)
+        assert not seen(grid.high - 1, seed)
+        for beyond in (1.01, 2.5):
+            assert seen(grid.low - beyond * step, seed)
+            assert seen(grid.high + beyond * step, seed)
+        for beyond in (0.13, 0.3 * reach, 0.6 * reach, reach):
+            assert seen(grid.base - beyond * width, seed)
+            assert seen(grid.base + (1 + beyond) * width, seed)
 
 
 def test_values_beyond_a_table_are_noted() -> None:

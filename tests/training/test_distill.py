@@ -1,6 +1,6 @@
-"""A student that squares where its teacher has GeLU learns to answer as it does."""
+"""A student on disk: what it is measured to be, who reads it, when it is refused."""
 
-from collections.abc import Callable
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,134 +8,166 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import transformers as hf
 
-from ditto.client.tokens import Encoded
-from ditto.models import Model, random_model
-from ditto.training.batches import TextBatches
-from ditto.training.data import Data
-from ditto.training.distill import Distilled, distill_stages
-from ditto.training.distillation import hidden_loss, logit_loss, traced
-from ditto.training.settings import DistillSettings
-from ditto.training.settings_file import read_settings
+import ditto
+from ditto.errors import CheckpointError, SetupError
+from ditto.models import load_model, random_model
+from ditto.training.distill import Distillation, distill
+from ditto.training.finetune import finetune, write_model
+from ditto.training.settings import DistillSettings, FinetuneSettings
 
-COUNT, SIZE, LENGTH, WORDS = 64, 16, 8, 40
-
-
-def batches() -> TextBatches:
-    rng = np.random.default_rng(0)
-    ids = [
-        [int(n) for n in rng.integers(1, WORDS, LENGTH - k % 3)] for k in range(COUNT)
-    ]
-    texts = [Encoded(each, [0] * len(each)) for each in ids]
-    labels = [k % 2 for k in range(COUNT)]
-    return TextBatches(
-        texts, labels, SIZE, buckets=(LENGTH,), limit=LENGTH, pad_id=0, seed=1
-    )
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{k}" for k in range(36)))
+LENGTH = 8
 
 
-@pytest.fixture(scope="module")
-def teacher() -> Model:
+def write_teacher(folder: Path, texts: Path) -> None:
+    """It tells the first words apart by weights so large that GeLU's curve matters."""
     model = random_model(
         "bert-tiny",
         num_hidden_layers=1,
-        vocab_size=WORDS,
+        vocab_size=len(WORDS),
         max_position_embeddings=LENGTH,
     )
-    # weights large enough that the curve of GeLU matters
-    params = {
-        **model.params,
-        "layers": jax.tree.map(lambda w: 6 * w, model.params["layers"]),
-    }
-    return replace(model, params=params)
-
-
-def settings(folder: Path, **told: Any) -> DistillSettings:
-    values = {
-        "output_dir": folder, "train_file": "-", "validation_file": "-",
-        "teacher_model_name_or_path": "-", "learning_rate": 2e-2,
-        "num_train_epochs": 15, "eval_steps": 30, "logging_steps": 1,
+    layers = jax.tree.map(lambda w: 6 * np.asarray(w), model.params["layers"])
+    drawn = folder / "drawn"
+    drawn.mkdir()
+    write_model(replace(model, params={**model.params, "layers": layers}), drawn)
+    (drawn / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    told = {
+        "output_dir": folder / "teacher", "model_name_or_path": str(drawn),
+        "learning_rate": 3e-3, "num_train_epochs": 30, "eval_steps": 120,
     }  # fmt: skip
-    return DistillSettings(**{**values, **told})
+    finetune(FinetuneSettings(**common(texts), **told))
 
 
-def distilled(
-    teacher: Model, folder: Path, stop: Callable[[], bool] = lambda: False, **told: Any
-) -> Distilled:
-    student = traced(teacher.with_config(hidden_act="quad"))
-    data = Data(batches(), batches(), (COUNT, COUNT))
-    chosen = settings(folder, **told)
-    return distill_stages(
-        teacher, student, teacher.params, data, chosen, should_stop=stop
-    )
+def write_texts(file: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rows = []
+    for k in range(64):
+        label = k % 2
+        first = WORDS[4 + 2 * int(rng.integers(16)) + label]
+        rest = rng.choice(WORDS[4:], 3 + k % 3)
+        rows.append(f"{first} {' '.join(rest)}\t{label}")
+    file.write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    return file
+
+
+def common(texts: Path) -> dict[str, Any]:
+    return {
+        "train_file": texts,
+        "validation_file": texts,
+        "per_device_train_batch_size": 16,
+        "max_seq_length": LENGTH,
+        "length_buckets": (LENGTH,),
+    }
 
 
 @pytest.fixture(scope="module")
-def done(teacher: Model, tmp_path_factory: pytest.TempPathFactory) -> Distilled:
-    return distilled(teacher, tmp_path_factory.mktemp("distilled"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("distill")
+    write_teacher(folder, write_texts(folder / "texts.tsv"))
+    return folder
 
 
-def test_both_stages_bring_the_student_nearer(teacher: Model, done: Distilled) -> None:
-    student = traced(teacher.with_config(hidden_act="quad"))
-    theirs = traced(teacher)
-    batch = batches().at(0)
-    for loss in (hidden_loss(student, theirs), logit_loss(student, theirs, 2.0, 0.0)):
-        before = float(loss(teacher.params, batch, teacher.params))
-        after = float(loss(done.params, batch, teacher.params))
-        assert before > 0
-        assert after < 0.5 * before
-        alike = float(loss(teacher.params, batch, teacher.params))
-        assert alike == before  # the teacher is left as it was
-    assert done.stages["logits"].scores["agreement"] >= 0.9
-    assert "hidden_loss" in done.stages["hidden"].scores
+def settings(place: Path, out: str, **told: Any) -> DistillSettings:
+    values = {
+        **common(place / "texts.tsv"),
+        "output_dir": place / out,
+        "teacher_model_name_or_path": str(place / "teacher"),
+        "activation": "quad",
+        "learning_rate": 2e-2,
+        "num_train_epochs": 15,
+        "simulator_samples": 16,
+        "mpc_samples": 2,
+        "tolerance": 0,
+    }
+    return DistillSettings(**{**values, **told})
 
 
-def test_a_teacher_has_nothing_to_learn_from_itself(teacher: Model) -> None:
-    theirs, batch = traced(teacher), batches().at(0)
-    for loss in (hidden_loss(theirs, theirs), logit_loss(theirs, theirs, 3.0, 1.0)):
-        assert abs(float(loss(teacher.params, batch, teacher.params))) < 1e-6
+@pytest.fixture(scope="module")
+def student(place: Path) -> Distillation:
+    """Squares in the feed-forward and in attention, trained in all three stages."""
+    told = {
+        "attention_weights": "square",
+        "stages": ("hidden", "logits", "quantized"),
+        "quantized_num_train_epochs": 2,
+    }
+    return distill(settings(place, "student", **told))
 
 
-def test_padding_and_missing_rows_do_not_count(teacher: Model) -> None:
-    student = traced(teacher.with_config(hidden_act="quad"))
-    loss = hidden_loss(student, traced(teacher))
-    batch = batches().at(0)
-    changed = np.where(batch.mask == 1, batch.ids, 7).astype(np.int32)
-    halved = batch.weights * (np.arange(SIZE) < SIZE // 2)
-    value = loss(teacher.params, batch, teacher.params)
-    assert np.allclose(
-        loss(teacher.params, batch._replace(ids=changed), teacher.params), value
-    )
-    half = loss(teacher.params, batch._replace(weights=halved), teacher.params)
-    other = batch.ids.copy()
-    other[SIZE // 2 :] = 3
-    again = batch._replace(weights=halved, ids=other)
-    assert np.allclose(loss(teacher.params, again, teacher.params), half)
-    assert not np.allclose(half, value)
+def test_a_student_is_measured_in_every_way(student: Distillation) -> None:
+    assert [each.mode for each in student.measured] == ["float", "simulate", "mpc"]
+    assert [each.examples for each in student.measured] == [64, 16, 2]
+    for each in student.measured:
+        assert each.scores["agreement"] >= 0.95
+        assert each.overflows == 0
+    parties = student.measured[-1]
+    (cost,), (dearer,) = student.costs, student.teacher_costs
+    assert (parties.bytes, parties.rounds) == (cost.bytes, cost.rounds)
+    assert cost.bytes < 0.5 * dearer.bytes
+    assert {*student.stages} == {"hidden", "logits", "quantized"}
 
 
-def test_a_distillation_is_resumed_bit_for_bit(
-    teacher: Model, done: Distilled, tmp_path: Path
-) -> None:
-    asked = iter(range(75))  # in the middle of the second stage
-    left = distilled(teacher, tmp_path, lambda: next(asked, None) is None)
-    assert left.was_interrupted
-    assert [*left.stages] == ["hidden", "logits"]
-    again = distilled(teacher, tmp_path, resume_from_checkpoint=True)
+def test_the_folder_says_what_it_is(student: Distillation) -> None:
+    config = json.loads((student.folder / "config.json").read_text())
+    assert config["hidden_act"] == "quad"
+    assert config["attention_weights"] == "square"
+    card = (student.folder / "README.md").read_text()
+    assert "| the student, by three parties | 2 |" in card
+    results = json.loads((student.folder / "all_results.json").read_text())
+    assert results["student"][0]["agreement"] == student.measured[0].scores["agreement"]
+
+
+def test_the_folder_is_read_as_it_was_trained(student: Distillation) -> None:
+    read = load_model(student.folder)
     pairs = zip(
-        jax.tree.leaves(again.params), jax.tree.leaves(done.params), strict=True
+        jax.tree.leaves(read.params), jax.tree.leaves(student.student.params),
+        strict=True,
+    )  # fmt: skip
+    assert all(np.array_equal(one, other) for one, other in pairs)
+    with ditto.from_pretrained(student.folder, mode="float") as asked:
+        (answer,) = asked.predict(["w1 w2 w3"])
+    assert np.isfinite(answer.logits).all()
+
+
+def test_other_software_refuses_it(student: Distillation) -> None:
+    with pytest.raises(KeyError, match="quad"):
+        hf.AutoModelForSequenceClassification.from_pretrained(student.folder)
+
+
+def test_attention_that_would_be_silently_wrong_elsewhere_is_refused(
+    place: Path,
+) -> None:
+    told = settings(place, "never", activation=None, attention_weights="square")
+    with pytest.raises(CheckpointError, match="other software would"):
+        distill(told)
+
+
+def test_a_teacher_that_needs_no_student_is_left_alone(place: Path) -> None:
+    told = {"simulator_samples": 4, "tolerance": 1}
+    with pytest.raises(SetupError, match=r"Nothing to do.*activation=quad"):
+        distill(settings(place, "never", activation=None, **told))
+    with pytest.raises(SetupError, match=r"Nothing to do.*say tolerance=0"):
+        distill(settings(place, "never", **told))
+    assert not (place / "never" / "config.json").exists()
+
+
+def test_an_interrupted_run_writes_no_model(place: Path) -> None:
+    told = {"stages": ("logits",), "simulator_samples": 1}
+    asked = iter(range(2))
+    left = distill(
+        settings(place, "left", **told),
+        should_stop=lambda: next(asked, None) is None,
     )
-    assert all(np.array_equal(a, b) for a, b in pairs)
+    assert left.was_interrupted
+    assert left.measured == ()
+    assert not (place / "left" / "config.json").exists()
+    assert [*(place / "left" / "logits").glob("checkpoint-*")]
 
 
-def test_settings_of_stages(tmp_path: Path) -> None:
-    told = settings(tmp_path, learning_rate=5e-5, num_train_epochs=4)
-    assert told.of_stage("hidden").learning_rate == 5e-5
-    assert told.of_stage("logits").learning_rate == 1e-5  # the paper's two rates
-    assert told.of_stage("logits").output_dir == tmp_path / "logits"
-    flags = {
-        "output_dir": "o", "train_file": "t", "teacher_model_name_or_path": "m",
-        "stages": "logits", "logits_num_train_epochs": "2",
-    }  # fmt: skip
-    read = read_settings(DistillSettings, None, flags)
-    assert read.stages == ("logits",)
-    assert read.of_stage("logits").num_train_epochs == 2
+def test_settings_are_refused_in_words(place: Path) -> None:
+    with pytest.raises(ValueError, match="quantized is the last"):
+        settings(place, "x", stages=("quantized", "logits"))
+    with pytest.raises(ValueError, match="name a validation_file"):
+        settings(place, "x", validation_file=None)

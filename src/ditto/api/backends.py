@@ -36,7 +36,7 @@ from ditto.owner.plans import Plans, grown
 from ditto.party import LocalDeployment
 from ditto.plan import Plan, Tree, part_of
 from ditto.runtime import Trio
-from ditto.simulation import Headroom, Simulator
+from ditto.simulation import Headroom, Simulated, Simulator
 from ditto.wire import (
     Deployment,
     DropState,
@@ -56,6 +56,9 @@ are."""
 OnStage = Callable[[str], None]
 """Called with what is being prepared."""
 
+AT_ONCE = 16
+"""Texts that are simulated at once, if they are short."""
+_TOKENS_AT_ONCE = 2048
 _SPENT = ("seconds", "cpu", "waiting", "copies", "inside")
 
 
@@ -74,6 +77,11 @@ class Outcome:
 
 class Backend(ABC):
     """Runs computations."""
+
+    def at_once(self, length: int) -> int:
+        """How many texts of a length one call may hold, of a plan that takes one."""
+        del length
+        return 1
 
     @abstractmethod
     def run(
@@ -116,6 +124,7 @@ class SimulatedBackend(Backend):
         self._model, self._plans = model, plans
         self._on_stage = on_stage or (lambda _: None)
         self._simulators: dict[Computation, Simulator] = {}
+        self._at_once: dict[Computation, int] = {}
         self.headroom: dict[str, Headroom] = {}
         """The tightest tensor of every part of the model so far."""
 
@@ -123,17 +132,47 @@ class SimulatedBackend(Backend):
         self, computation: Computation, inputs: Sequence[Array], state: State = None
     ) -> Outcome:
         """See Backend. Raises CapacityError if the parties' answer would be wrong."""
+        if state is None and len(inputs[0]) > computation.batch_size:
+            every = self.simulate_each(computation, inputs)
+            results = [np.asarray(each.check().result) for each in every]
+            return Outcome(np.concatenate(results), in_range=True)
+        simulator = self._simulator(computation)
+        given = [] if state is None else [grown(cast(Cache, state), computation.length)]
+        found = simulator((self._model.params, *inputs, *given))
+        self._note(found)
+        return Outcome(*_settled(computation, found.check().result), in_range=True)
+
+    def at_once(self, length: int) -> int:
+        """See Backend: as many as do not take much memory."""
+        return max(1, min(AT_ONCE, _TOKENS_AT_ONCE // length))
+
+    def simulate_each(
+        self, computation: Computation, inputs: Sequence[Array]
+    ) -> list[Simulated]:
+        """Several batches at once, each as if it were alone."""
+        count = len(inputs[0]) // computation.batch_size
+        parts = zip(*(np.split(x, count) for x in inputs), strict=True)
+        arguments = [(self._model.params, *part) for part in parts]
+        compiled = max(self._at_once.get(computation, 0), count)
+        self._at_once[computation] = compiled  # repeats cost less than to compile anew
+        arguments += [arguments[-1]] * (compiled - count)
+        found = self._simulator(computation).many(arguments)[:count]
+        for each in found:
+            self._note(each)
+        return found
+
+    def _simulator(self, computation: Computation) -> Simulator:
         if computation not in self._simulators:
             plan = self._plans.plan(computation, self._on_stage)
             self._on_stage("compiling the simulator")
             self._simulators[computation] = Simulator(plan)
-        given = [] if state is None else [grown(cast(Cache, state), computation.length)]
-        found = self._simulators[computation]((self._model.params, *inputs, *given))
+        return self._simulators[computation]
+
+    def _note(self, found: Simulated) -> None:
         for head in found.headroom:
             part = part_of(head.scope) or "(rest)"
             if part not in self.headroom or head.bits < self.headroom[part].bits:
                 self.headroom[part] = head
-        return Outcome(*_settled(computation, found.check().result), in_range=True)
 
 
 class PartiesBackend(Backend):

@@ -225,8 +225,9 @@ class Pretrained:
         )
         by_index: dict[int, Answer] = {}
         for bucket, members in self._buckets(questions, pad_to).items():
-            for start in range(0, len(members), batch_size):
-                group = members[start : start + batch_size]
+            together = self.backend.at_once(bucket) if batch_size == 1 else batch_size
+            for start in range(0, len(members), together):
+                group = members[start : start + together]
                 batch = [questions[k] for k in group]
                 rows = self._ask(batch, bucket, batch_size, text_pairs is not None)
                 by_index |= zip(group, rows, strict=False)

@@ -9,6 +9,7 @@ from ditto.cli import (
     bench,
     cache,
     convert,
+    distill,
     doctor,
     evaluate,
     export,
@@ -47,6 +48,7 @@ app.command("export")(with_named_values(export.export))
 app.command("convert")(with_named_values(convert.convert))
 app.command("eval")(with_named_values(evaluate.evaluate))
 app.command("finetune", context_settings=BY_ITSELF)(finetune.finetune)
+app.command("distill", context_settings=BY_ITSELF)(distill.distill)
 app.command("verify")(with_named_values(verify.verify))
 app.command("doctor")(with_named_values(doctor.doctor))
 app.command("status")(with_named_values(status.status))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from ditto.cli.comparison import comparison_json, show_comparison
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.progress import stages
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
@@ -23,6 +24,7 @@ from ditto.cli.show import (
 )
 
 if TYPE_CHECKING:
+    from ditto.evaluation.comparison import Comparison
     from ditto.evaluation.evaluate import Evaluation
     from ditto.files import Json
 
@@ -44,11 +46,19 @@ def evaluate(
         ),
     ],
     mode: Annotated[
-        str, typer.Option(help="Who computes: float, simulate or mpc.")
+        str,
+        typer.Option(help="Who computes: float, simulate, mpc, or several of them."),
     ] = "simulate",
     limit: Annotated[
         int | None, typer.Option(help="Only the first examples.", min=1)
     ] = None,
+    mpc_examples: Annotated[
+        int,
+        typer.Option(
+            help="How many examples the parties run, evenly spaced over the data.",
+            min=1,
+        ),
+    ] = 20,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
     head: Annotated[
@@ -79,54 +89,97 @@ def evaluate(
 ) -> None:
     """Score a model on real data, in float, in the simulator or by three parties.
 
-    Beside the task's score stands how often the answer is the float model's, and the
-    headroom: how close any value came to the end of its range. Inputs that leave a
-    range in the simulator are listed, and with three parties those whose answer is
-    further from the float model's than it may be; the command then ends with code 3.
+    ``--mode float,simulate,mpc --profile ditto,paper`` gives a table with a row for
+    each: the score with its 95 % interval, how many labels are the float model's and
+    the simulator's, the headroom (how close any value came to the end of its range),
+    seconds an example, and what the parties sent for one. The parties run
+    ``--mpc-examples`` of the examples, the others all.
+
+    Inputs that leave a range in the simulator are listed, and with three parties those
+    whose answer is further from the float model's than it may be; the command then
+    ends with code 3.
     """
     from ditto.errors import SetupError
-    from ditto.evaluation import Setting
+    from ditto.evaluation import TASKS, Setting, compare_modes
     from ditto.evaluation import evaluate as score_model
 
-    if mode not in ("float", "simulate", "mpc"):
-        raise SetupError(f"--mode is float, simulate or mpc, got {mode!r}.")
+    modes, names = (_listed(text) for text in (mode, profile))
+    for each in modes:
+        if each not in ("float", "simulate", "mpc"):
+            raise SetupError(f"--mode is float, simulate or mpc, got {each!r}.")
+    profiles = [chosen_profile(name, gelu, margin) for name in names]
     report = Report(json_file)
     with stages(quiet=quiet, verbose=verbose) as shown:
-        found = score_model(
-            model_dir,
-            task,
-            data,
-            mode,  # type: ignore[arg-type]
-            Setting(
-                chosen_profile(profile, gelu, margin),
-                calibration_texts(calibration),
-                length,
-                tokens,
-                words,
-                batch,
-                head,
-                on_stage=shown.stage,
-                on_part=shown.part,
-            ),
-            limit=limit,
-            progress=lambda k, n: shown.count(f"{task}, {mode}: example", k, n),
+        setting = Setting(
+            profiles[0],
+            calibration_texts(calibration),
+            length,
+            tokens,
+            words,
+            batch,
+            head,
+            on_stage=shown.stage,
+            on_part=shown.part,
         )
+        if task in TASKS:
+            compared = compare_modes(
+                model_dir,
+                task,
+                data,
+                modes,  # type: ignore[arg-type]
+                profiles,
+                setting,
+                limit=limit,
+                mpc_examples=mpc_examples,
+                progress=lambda who, k, n: shown.count(f"{task}, {who}: example", k, n),
+            )
+            found: Evaluation | Comparison = compared
+        else:
+            if len(modes) * len(profiles) != 1:
+                raise SetupError(f"Task {task} takes one --mode and one --profile.")
+            found = score_model(
+                model_dir,
+                task,
+                data,
+                mode,  # type: ignore[arg-type]
+                setting,
+                limit=limit,
+                progress=lambda k, n: shown.count(f"{task}, {mode}: example", k, n),
+            )
+    if task in TASKS:
+        show_comparison(compared, report)
+        document = comparison_json(compared, mode, profile)
+    else:
+        document = _show_likeness(found, report)  # type: ignore[arg-type]
+    _show_warnings(found, report)
+    report.write(document)
+    if found.overflows or found.doubts:
+        raise typer.Exit(ExitCode.DOUBTFUL)
+
+
+def _listed(text: str) -> list[str]:
+    """What is separated by commas, each once."""
+    return list(dict.fromkeys(word.strip() for word in text.split(",")))
+
+
+def _show_likeness(found: "Evaluation", report: Report) -> "Json":
     rows = [[name, _figure(value)] for name, value in found.scores.items()]
-    how = mode if mode == "float" else f"{mode}, {found.profile}"
-    title = f"{task}: {found.count} examples, {how}"
+    how = found.mode if found.mode == "float" else f"{found.mode}, {found.profile}"
+    title = f"{found.task}: {found.count} examples, {how}"
     report.print(table(title, ["figure"], ["value"], rows))
     report.print(headroom_line(found.headroom))
+    return _as_json(found)
+
+
+def _show_warnings(found: "Evaluation | Comparison", report: Report) -> None:
     if found.cut:
-        cut = f"{len(found.cut)} of {found.count} inputs were too long: {found.cut[0]}"
+        cut = f"{len(found.cut)} inputs were too long: {found.cut[0]}"
         others = " and others" if len(found.cut) > 1 else ""
         report.print(f"{cut}{others}; they were cut", markup=False)
     for overflow in found.overflows:
         report.print(Text.assemble(("overflow", "red"), f": {overflow}"))
     for doubt in found.doubts:
         report.print(doubt_line(*doubt.split(": ", 1)))
-    report.write(_as_json(found))
-    if found.overflows or found.doubts:
-        raise typer.Exit(ExitCode.DOUBTFUL)
 
 
 def _figure(value: float) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ditto.training.finetune import Finetuned
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 def finetune(context: typer.Context) -> None:
@@ -73,10 +73,10 @@ def train(
     report.print(summary(done))
     if done.trained.was_interrupted:
         # no line is broken, so that the command can be copied
-        report.stream(f"interrupted; go on with:\n{_resuming()}\n")
+        report.stream(f"interrupted; go on with:\n{resuming()}\n")
     report.write(done.as_json())
     if done.trained.was_interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 def summary(done: "Finetuned") -> "Table":
@@ -105,7 +105,7 @@ def summary(done: "Finetuned") -> "Table":
     return table(f"{done.folder}: {how}", ["figure"], ["value"], rows)
 
 
-def _resuming() -> str:
+def resuming() -> str:
     """The same command, going on."""
     flag = "--resume_from_checkpoint"
     words = sys.argv[1:]

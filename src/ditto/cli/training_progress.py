@@ -25,6 +25,9 @@ class Watch(Protocol):
     def stage(self, what: str) -> None:
         """Something is being done beside training."""
 
+    def count(self, what: str, done: int, total: int) -> None:
+        """So many examples are measured."""
+
     def progress(self, where: "Where") -> None:
         """A step is done, noted or evaluated."""
 
@@ -54,6 +57,9 @@ class _Silent(Watch):
     def stage(self, what: str) -> None:
         pass
 
+    def count(self, what: str, done: int, total: int) -> None:
+        pass
+
     def progress(self, where: "Where") -> None:
         pass
 
@@ -64,6 +70,10 @@ class _Lines(Watch):
 
     def stage(self, what: str) -> None:
         self._terminal.print(what, markup=False, highlight=False)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        if done == 0:
+            self.stage(f"measuring {total} examples: {what}")
 
     def progress(self, where: "Where") -> None:
         if where.is_logged or where.scores:
@@ -81,6 +91,10 @@ class _Bar(_Lines):
 
     def stage(self, what: str) -> None:
         self._bar.update(self._task, description=what, total=None)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        text = f"{what}: example {done + 1}/{total}"
+        self._bar.update(self._task, description=text, completed=done, total=total)
 
     def progress(self, where: "Where") -> None:
         if where.scores:

@@ -1,8 +1,10 @@
 """How well a model answers, and whether it is safe to serve.
 
-In topological order: columns, tasks, metrics, ordinary, evaluate, verification, plot.
+In topological order: columns, tasks, metrics, ordinary, classification, evaluate,
+comparison, verification, plot.
 """
 
+from ditto.evaluation.comparison import Comparison, Row, compare_modes, evenly_spaced
 from ditto.evaluation.evaluate import LIKENESS, Evaluation, Setting, evaluate
 from ditto.evaluation.metrics import METRICS, accuracy, cosine, f1, matthews, score
 from ditto.evaluation.ordinary import OrdinaryText, ordinary_texts, some_texts
@@ -20,16 +22,20 @@ __all__ = [
     "LIKENESS",
     "METRICS",
     "TASKS",
+    "Comparison",
     "Evaluation",
     "Example",
     "OrdinaryText",
     "Part",
+    "Row",
     "Setting",
     "Task",
     "Verification",
     "accuracy",
+    "compare_modes",
     "cosine",
     "evaluate",
+    "evenly_spaced",
     "f1",
     "matthews",
     "ordinary_texts",

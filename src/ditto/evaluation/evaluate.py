@@ -18,12 +18,14 @@ from ditto.api.answers import Reals
 from ditto.api.backends import OnPart, OnStage, SimulatedBackend
 from ditto.compiler import Profile
 from ditto.errors import AnswerWarning, CapacityError, SetupError, TextCutWarning
+from ditto.evaluation.classification import Progress, classify
 from ditto.evaluation.metrics import cosine, score
 from ditto.evaluation.tasks import TASKS, Example, read_examples, read_lines
 from ditto.models import Head
 from ditto.owner.samples import Text
 from ditto.simulation import Headroom
 
+FLOAT: Mode = "float"
 LIKENESS = ("cosine", "greedy")
 """Tasks without labels: embeddings and texts, as alike as can be to the float model's.
 """
@@ -49,7 +51,6 @@ class Evaluation:
     """Inputs that were longer than the model, or the setting, takes."""
 
 
-Progress = Callable[[int, int], None]
 Said = TypeVar("Said")
 Asked = tuple[Said, Sequence[str | None]]
 """What a backend answered, and why it may be wrong."""
@@ -94,7 +95,7 @@ def evaluate(
     try:
         if task in TASKS:
             examples = read_examples(task, data, limit)
-            _check_labels(backends["float"], task)
+            check_labels(backends["float"], task)
             _classify(examples, backends, mode, setting, result, progress)
         else:
             texts = read_lines(data, limit, words=setting.words)
@@ -122,7 +123,8 @@ def open_model(folder: str | Path, mode: Mode, setting: Setting) -> Pretrained:
     )
 
 
-def _check_labels(model: Pretrained, task: str) -> None:
+def check_labels(model: Pretrained, task: str) -> None:
+    """Refuse a model that has not the labels of a task."""
     if model.model.head is not Head.TEXT_CLASSIFICATION:
         raise SetupError(f"Task {task} needs a model for sequence classification.")
     due = len(TASKS[task].labels)
@@ -164,23 +166,18 @@ def _classify(
     result: Evaluation,
     progress: Progress,
 ) -> None:
-    said: list[int] = []
-    due: list[int] = []
-    labels: list[int] = []
-    for k, example in enumerate(examples):
-        progress(k, len(examples))
-        pairs = None if example.pair is None else [example.pair]
-
-        def ask(
-            model: Pretrained, one: Example = example, two: list[str] | None = pairs
-        ) -> Asked[int]:
-            answer = model.predict([one.text], two, pad_to=setting.length)[0]
-            return int(np.argmax(answer.logits)), [answer.doubt]
-
-        found = _asked(backends, ask, f"example {k + 1}", result)
-        labels.append(example.label)
-        due.append(found["float"])
-        said.append(found.get(mode, -1))
+    answers = {
+        name: classify(model, examples, setting.length, progress)
+        for name, model in backends.items()
+    }
+    for k in range(len(examples)):
+        what = f"example {k + 1}"
+        every = [found[k] for found in answers.values()]
+        result.overflows += [f"{what}: {a.overflow}" for a in every if a.overflow]
+        result.doubts += [f"{what}: {a.doubt}" for a in every if a.doubt]
+        result.cut += [what] if every[0].is_cut else []
+    labels = [example.label for example in examples]
+    said, due = ([a.label for a in answers[name]] for name in (mode, FLOAT))
     result.count = len(examples)
     result.scores = score(TASKS[result.task].metric, labels, said)
     if mode != "float":

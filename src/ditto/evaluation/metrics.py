@@ -62,6 +62,49 @@ def score(metric: str, labels: Labels, predictions: Labels) -> dict[str, float]:
     return {f.__name__: f(labels, predictions) for f in METRICS[metric]}
 
 
+Interval = tuple[float, float]
+"""Between what a score lies, with a confidence of 95 %."""
+_NORMAL_95 = 1.959963984540054
+"""Of the standard normal distribution, 95 % lie within as many deviations."""
+_RESAMPLES = 1000
+
+
+def wilson(right: int, count: int) -> Interval:
+    """The interval of a share of so many, by Wilson's score."""
+    if not 0 <= right <= count or not count:
+        raise SetupError(f"{right} of {count} is no share.")
+    z2, share = _NORMAL_95**2, right / count
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    spread = share * (1 - share) / count + z2 / (4 * count**2)
+    half = _NORMAL_95 * math.sqrt(spread) / (1 + z2 / count)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def bootstrap(
+    metric: Callable[[Labels, Labels], float], labels: Labels, predictions: Labels
+) -> Interval:
+    """The interval of a score, from examples drawn again and again: 2.5 % of the scores
+    are below it, and 2.5 % above. The same in every call."""
+    true, said = _pair(labels, predictions)
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, len(true), (_RESAMPLES, len(true)))
+    scores = [metric(true[rows], said[rows]) for rows in drawn]
+    low, high = np.quantile(scores, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def intervals(metric: str, labels: Labels, predictions: Labels) -> dict[str, Interval]:
+    """The intervals of the figures of a metric, by name: Wilson's of an accuracy."""
+    found: dict[str, Interval] = {}
+    for name, value in score(metric, labels, predictions).items():
+        function = next(f for f in METRICS[metric] if f.__name__ == name)
+        if function is accuracy:
+            found[name] = wilson(round(value * len(labels)), len(labels))
+        else:
+            found[name] = bootstrap(function, labels, predictions)
+    return found
+
+
 def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The cosine of the angle between rows; 0 where a row is 0."""
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)

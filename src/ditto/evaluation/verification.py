@@ -17,7 +17,8 @@ from ditto.api.backends import SimulatedBackend
 from ditto.api.doubt import STATED_ERROR, compare
 from ditto.compiler import RangeReport
 from ditto.errors import CapacityError, SetupError
-from ditto.evaluation.evaluate import Progress, Setting, open_model
+from ditto.evaluation.classification import Progress
+from ditto.evaluation.evaluate import Setting, open_model
 from ditto.evaluation.ordinary import OrdinaryText
 from ditto.fixedpoint import Array
 from ditto.models import Head

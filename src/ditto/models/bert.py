@@ -33,6 +33,7 @@ from ditto.models.layers import (
     Params,
     attention,
     check_activation,
+    check_attention,
     dense,
     layer_norm,
     split_heads,
@@ -68,6 +69,7 @@ class BertConfig:
     max_position_embeddings: int
     type_vocab_size: int
     hidden_act: str
+    attention_weights: str
     layer_norm_eps: float
     num_labels: int
     tie_word_embeddings: bool
@@ -102,6 +104,7 @@ class BertConfig:
             max_position_embeddings=config["max_position_embeddings"],
             type_vocab_size=0 if has_no_types else config.get("type_vocab_size", 2),
             hidden_act=get("hidden_act"),
+            attention_weights=check_attention(config, get("hidden_act")),
             layer_norm_eps=config.get("layer_norm_eps", 1e-12),
             num_labels=len(config.get("id2label") or {0: "", 1: ""}),
             tie_word_embeddings=config.get("tie_word_embeddings", True),
@@ -250,7 +253,8 @@ def encoder_layer(
         )
         if bias is not None and first_only:
             bias = bias[:, :, :1]
-        mixed = dense(p["output"], attention(q, k, v, seen, bias))
+        mixed = attention(q, k, v, seen, bias, config.attention_weights)
+        mixed = dense(p["output"], mixed)
     with jax.named_scope("attention_norm"):
         x = layer_norm(p["attention_norm"], asking + mixed, config.layer_norm_eps)
     with jax.named_scope("feed_forward"):

@@ -25,6 +25,7 @@ from ditto.models.layers import (
     at_position,
     attention,
     check_activation,
+    check_attention,
     dense,
     layer_norm,
     split_heads,
@@ -48,6 +49,7 @@ class Gpt2Config:
     n_inner: int
     n_positions: int
     activation_function: str
+    attention_weights: str
     layer_norm_epsilon: float
     num_labels: int
     tie_word_embeddings: bool
@@ -75,6 +77,7 @@ class Gpt2Config:
             n_inner=config.get("n_inner") or 4 * config["n_embd"],
             n_positions=config["n_positions"],
             activation_function=activation,
+            attention_weights=check_attention(config, activation),
             layer_norm_epsilon=config.get("layer_norm_epsilon", 1e-5),
             num_labels=len(config.get("id2label") or {0: "", 1: ""}),
             tie_word_embeddings=config.get("tie_word_embeddings", True),
@@ -192,7 +195,8 @@ def decoder_layer(
         if past is not None:
             here, (keys, values) = past
             k, v = jnp.where(here, k, keys), jnp.where(here, v, values)
-        x = x + dense(p["output"], attention(q, k, v, seen))
+        mixed = attention(q, k, v, seen, weights=config.attention_weights)
+        x = x + dense(p["output"], mixed)
     with jax.named_scope("feed_forward"):
         normed = layer_norm(p["feed_norm"], x, config.layer_norm_epsilon)
         fed = ACTIVATIONS[config.activation_function](dense(p["up"], normed))

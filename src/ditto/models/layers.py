@@ -1,11 +1,12 @@
 """What all families are made of, in plain JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 
 from ditto.errors import CheckpointError
+from ditto.files import JsonValue
 from ditto.plan import Tree
 
 Params = dict[str, Tree]
@@ -28,6 +29,18 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "silu": jax.nn.silu,
     "swish": jax.nn.silu,
 }
+OURS = ("quad",)
+"""Activations that no other software knows: it refuses models that have one."""
+
+# what softmax's exp is replaced by, in models distilled for it
+ATTENTION_WEIGHTS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "softmax": jnp.exp,
+    "relu": jax.nn.relu,
+    "square": lambda x: (0.5 * x + 1) * (0.5 * x + 1),
+}
+"""What scores become before they are divided by their sum."""
+_LEAST_SUM = 2.0**-6
+"""Added to a sum that may be 0."""
 
 
 def check_activation(name: str) -> None:
@@ -37,6 +50,26 @@ def check_activation(name: str) -> None:
             f"Activation {name!r} is not supported; these are: "
             f"{', '.join(ACTIVATIONS)}."
         )
+
+
+def check_attention(config: Mapping[str, JsonValue], activation: str) -> str:
+    """How a configuration makes weights of scores; refuses what there is not.
+
+    Other software knows nothing of this key, so it has to stumble over the activation.
+    """
+    name = str(config.get("attention_weights", "softmax"))
+    if name not in ATTENTION_WEIGHTS:
+        raise CheckpointError(
+            f"attention_weights {name!r} is not supported; these are: "
+            f"{', '.join(ATTENTION_WEIGHTS)}."
+        )
+    if name != "softmax" and activation not in OURS:
+        raise CheckpointError(
+            f"attention_weights {name!r} goes with an activation of Ditto's own "
+            f"({', '.join(OURS)}), not with {activation!r}: other software would "
+            "compute softmax, and not say so."
+        )
+    return name
 
 
 def dense(p: Params, x: jax.Array) -> jax.Array:
@@ -63,6 +96,7 @@ def attention(
     v: jax.Array,
     mask: jax.Array,
     bias: jax.Array | None = None,
+    weights: str = "softmax",
 ) -> jax.Array:
     """Heads (B, heads, S, D), mixed to (B, S, H). The mask is as (B, 1, S, T), and so
     is a bias of the scores.
@@ -73,16 +107,31 @@ def attention(
     scores = jnp.einsum("bhsd,bhtd->bhst", q * q.shape[-1] ** -0.5, k)
     if bias is not None:
         scores = scores + bias
-    if mask.dtype == jnp.bool_:
-        seen = jnp.broadcast_to(mask, scores.shape)
-        weights = jax.nn.softmax(jnp.where(seen, scores, HIDDEN), axis=-1)
+    if weights == "softmax":
+        shares = _softmax(scores, mask)
     else:
-        scores = scores + (mask - 1) * ASIDE
-        raised = jnp.exp(scores - scores.max(-1, keepdims=True)) * mask
-        weights = raised / raised.sum(-1, keepdims=True)
-    mixed = jnp.einsum("bhst,bhtd->bhsd", weights, v)
+        shares = _divided(ATTENTION_WEIGHTS[weights](scores), mask)
+    mixed = jnp.einsum("bhst,bhtd->bhsd", shares, v)
     batch, _, length, _ = q.shape
     return mixed.transpose(0, 2, 1, 3).reshape(batch, length, -1)
+
+
+def _softmax(scores: jax.Array, mask: jax.Array) -> jax.Array:
+    if mask.dtype == jnp.bool_:
+        seen = jnp.broadcast_to(mask, scores.shape)
+        return jax.nn.softmax(jnp.where(seen, scores, HIDDEN), axis=-1)
+    scores = scores + (mask - 1) * ASIDE
+    raised = jnp.exp(scores - scores.max(-1, keepdims=True)) * mask
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def _divided(raised: jax.Array, mask: jax.Array) -> jax.Array:
+    """By the sum of what is not hidden."""
+    if mask.dtype == jnp.bool_:
+        raised = jnp.where(jnp.broadcast_to(mask, raised.shape), raised, 0.0)
+    else:
+        raised = raised * mask
+    return raised / (raised.sum(-1, keepdims=True) + _LEAST_SUM)
 
 
 def at_position(x: jax.Array, positions: jax.Array) -> jax.Array:

@@ -27,6 +27,7 @@ from ditto.models.layers import (
     Params,
     attention,
     check_activation,
+    check_attention,
     dense,
     layer_norm,
     split_heads,
@@ -55,6 +56,7 @@ class ModernBertConfig:
     intermediate_size: int
     max_position_embeddings: int
     hidden_activation: str
+    attention_weights: str
     classifier_activation: str
     classifier_pooling: Pooling
     norm_eps: float
@@ -101,6 +103,7 @@ class ModernBertConfig:
             intermediate_size=config["intermediate_size"],
             max_position_embeddings=config["max_position_embeddings"],
             hidden_activation=activations[0],
+            attention_weights=check_attention(config, activations[0]),
             classifier_activation=activations[1],
             classifier_pooling=Pooling(pooling),
             norm_eps=config.get("norm_eps", 1e-5),
@@ -240,7 +243,8 @@ def encoder_layer(
         parts = jnp.split(dense(p["qkv"], normed), 3, axis=-1)
         q, k, v = (split_heads(part, config.num_attention_heads) for part in parts)
         q, k = rotate(q, turns), rotate(k, turns)
-        x = x + dense(p["output"], attention(q, k, v, seen))
+        mixed = attention(q, k, v, seen, weights=config.attention_weights)
+        x = x + dense(p["output"], mixed)
     with jax.named_scope("feed_forward"):
         normed = layer_norm(p["feed_norm"], x, config.norm_eps)
         inner, gate = jnp.split(dense(p["up"], normed), 2, axis=-1)

@@ -24,6 +24,8 @@ from ditto.plan import Graph, Node, Params
 
 Signature = tuple[tuple[int, ...], str]
 """Shape and dtype."""
+Real = type[np.floating[Any]] | np.dtype[np.floating[Any]]
+"""The type of real numbers."""
 _HASTY = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_use_fusion_emitters": False,
@@ -47,11 +49,11 @@ def evaluate(
     op: str,
     params: Params,
     values: Sequence[ArrayLike],
-    real: type[np.floating] = np.float32,
+    real: Real = np.float32,
 ) -> jax.Array:
     """The result of an operation on plain arrays; real numbers are of type ``real``."""
     arguments = {name: decode_param(value) for name, value in params.items()}
-    if real != np.float32:
+    if np.dtype(real) != np.float32:
         arguments = {
             name: np.dtype(real) if value == np.dtype(np.float32) else value
             for name, value in arguments.items()
@@ -131,7 +133,7 @@ def walk(
     arguments: Sequence[ArrayLike],
     *,
     keep: Sequence[int] | None = None,
-    real: type[np.floating] = np.float32,
+    real: Real = np.float32,
     settle: Settle | None = None,
 ) -> Iterator[tuple[int, jax.Array]]:
     """Every node with its value on plain arrays, in order.

@@ -12,6 +12,9 @@ exp_negative
     exp of what is never positive, as in softmax.
 lookup
     the rows of a table.
+piecewise_linear
+    straight lines on cells of one width, as integers with fracs; knows between what x
+    lies, and with which frac the protocol takes it.
 table_function
     the reciprocal or inverse root of factor * x + summand; knows between what x lies.
 within
@@ -84,6 +87,29 @@ def _table_function(
     return apply(y)
 
 
+def _piecewise_linear(
+    x: jax.Array,
+    *,
+    width: float,
+    start: int,
+    slopes: Sequence[int],
+    intercepts: Sequence[int],
+    slope_frac: int,
+    intercept_frac: int,
+    **_: object,
+) -> jax.Array:
+    """The line whose middle is nearest; what else is known is for the protocol."""
+    x, last = jnp.asarray(x), len(slopes) - 1
+    i = jnp.clip(jnp.rint(x / np.asarray(width, x.dtype)) - start, 0, last)
+    m, d = (
+        jnp.asarray(np.ldexp(np.asarray(each, np.float64), -frac), x.dtype)[
+            i.astype(np.int32)
+        ]
+        for each, frac in ((slopes, slope_frac), (intercepts, intercept_frac))
+    )
+    return m * x + d
+
+
 OWN: Mapping[str, Callable[..., jax.Array]] = {
     "bounded_max": partial(_bounded, choose=jax.lax.max),
     "bounded_min": partial(_bounded, choose=jax.lax.min),
@@ -93,6 +119,7 @@ OWN: Mapping[str, Callable[..., jax.Array]] = {
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
     "lookup": lambda table, ids: table[ids],
+    "piecewise_linear": _piecewise_linear,
     "reciprocal": lambda x: 1 / x,
     "silu": jax.nn.silu,
     "table_function": _table_function,

@@ -98,6 +98,7 @@ def _table() -> dict[str, Traits]:
         "cummin": Traits(none),
         "cumprod": Traits(times),
         "cumsum": Traits(linear),
+        "piecewise_linear": Traits(none),
         "table_function": Traits(none),
         "div": Traits(each, spu_limit=SPU_LIMIT, spu_error=2.0**-10),
         "dot_general": Traits(times | contracts),

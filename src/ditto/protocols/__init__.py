@@ -1,14 +1,15 @@
 """Protocols on replicated shares, and the channel they talk over.
 
 In topological order: channel, memory, party, cost, session; blocks; linear, share,
-reveal, range_word, reshare, boolean, recast, coarse_max, kernels, multiply, lookup,
-table_function, paper; registry, which only tests and benchmarks import.
+reveal, range_word, reshare, boolean, recast, coarse_max, piecewise_linear, kernels,
+multiply, lookup, table_function, paper; registry, which only tests and benchmarks
+import.
 """
 
-from ditto.protocols.blocks import Rounds
+from ditto.protocols.blocks import Grid, Rounds
 from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.channel import Channel, Traffic
-from ditto.protocols.coarse_max import Grid, coarse_max, coarse_max_cost
+from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
 from ditto.protocols.cost import FREE, Cost
 from ditto.protocols.linear import (
     add,
@@ -32,6 +33,12 @@ from ditto.protocols.multiply import (
 )
 from ditto.protocols.paper import downcast_paper, upcast_paper
 from ditto.protocols.party import Party
+from ditto.protocols.piecewise_linear import (
+    Lines,
+    PiecewiseLinear,
+    piecewise_linear,
+    piecewise_linear_cost,
+)
 from ditto.protocols.range_word import range_word_cost, reveal_range_word
 from ditto.protocols.recast import recast, recast_cost
 from ditto.protocols.reveal import (
@@ -53,7 +60,9 @@ __all__ = [
     "Channel",
     "Cost",
     "Grid",
+    "Lines",
     "Party",
+    "PiecewiseLinear",
     "Rounds",
     "TableFunction",
     "Traffic",
@@ -73,6 +82,8 @@ __all__ = [
     "memory_channels",
     "multiply",
     "negate",
+    "piecewise_linear",
+    "piecewise_linear_cost",
     "product_cost",
     "product_type",
     "range_word_cost",

@@ -6,16 +6,15 @@ the maximum is found level by level instead of pair by pair, in a number of roun
 does not depend on the length of a row.
 
 Notation: x has type (l, f) and low <= x < high as integers; t bits are cut off; the
-grid has V = 2^b levels; a row has n elements; w = l - t. Levels that the range does not
-need lie below and above it alike, so the grid starts at base <= low.
+grid has V = 2^b levels and starts at base (``blocks.grid``); a row has n elements;
+w = l - t.
 
 Steps
-    0. a = x0 - base + 2^t at P0 and P2, s = x1 + x2 at P1. The level of an element is
-       c = (a >> t) + (s >> t) mod V: the floor of (x - base) / 2^t + 1, or one less.
-    1. P1 writes 1 << (s >> t), a word of V bits, and splits it between P0 and P2
-       (``blocks.two_party``, with XOR). They rotate their words by a >> t places: XOR
-       shares of 1 << c. The XOR of all bits from v upwards is 1 if c >= v and 0 if not:
-       they replace bit v by it, which is linear, so local.
+    0. The level c of an element is a sum modulo V of what P1 and what P0 and P2 know
+       (``blocks.grid``): the floor of (x - base) / 2^t + 1, or one less.
+    1. P0 and P2 get XOR shares of 1 << c (``blocks.one_hot``). The XOR of all bits from
+       v upwards is 1 if c >= v and 0 if not: they replace bit v by it, which is linear,
+       so local.
     2. A bit of the row's result is the OR of the bits of its elements. P0 and P2 take k
        = 32 random subsets of every row, known to both and not to P1, and XOR the words
        in each: if all bits are 0 so are their sums, and if one is 1, then with a chance
@@ -30,9 +29,8 @@ Steps
        (``blocks.product``), in two rounds or in one.
     5. The result is (level << t) + base, at the type of x.
     6. If it is checked, P0 and P2 note levels that no x in its range has
-       (``blocks.range_check``): bits of step 1 say so. Further out levels count around.
-       So P1 also splits a word of 16 bits that says where s lies among as many cells,
-       each an eighth of the grid: those that the grid does not meet are noted too.
+       (``blocks.range_check``): bits of step 1 say so. Further out levels count around;
+       what lies there is seen by cells far beyond the grid (``blocks.grid``).
 
 Cost
     per element V bits, or V + 16 if it is checked; per row 2kV + 3(k - 1)V bits, and in
@@ -51,40 +49,37 @@ Security (semi-honest, one corrupted party)
     Nothing depends on whether x is in its range.
 
 Source
-    docs/explanation/protocols.md. One-hot words rotated by a public offset are the
-    tables of Ishai et al., "On the Power of Correlated Randomness" (TCC 2013), with P1
-    as the dealer; random subsets for OR are Razborov's (1987).
+    docs/explanation/protocols.md; random subsets for OR are Razborov's (1987).
 """
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType, Ring, Words
+from ditto.fixedpoint import Ring, Words
 from ditto.protocols.blocks import (
+    FAR_CELLS,
     P0,
     P1,
     P2,
-    Group,
+    Grid,
     Rounds,
     and_words,
-    cell_index,
     complement,
+    far_flags,
+    level_summand,
     masks_of_p0_p2,
     note_flags,
     product_fields,
     replicate_two_party,
-    split_of_p1,
+    shared_one_hot,
     together,
     two_party_product,
-    two_party_summand,
     two_to_three,
 )
 from ditto.protocols.cost import Cost
 from ditto.protocols.party import (
-    Exchange,
     Pair,
     PairInstance,
     PairSteps,
@@ -99,84 +94,9 @@ from ditto.sharing import Shared, packed_size
 SUBSETS = 32
 _SUBSET_RING = Ring(SUBSETS)
 MOST_LEVELS = 1 << 8
-FAR_CELLS, CELLS_OF_GRID = 16, 8
-"""Cells by which values far beyond a grid are seen, and how many make up the grid."""
-_FAR_RING = Ring(FAR_CELLS)
-_FAR = Group(_FAR_RING, xor=True)
-_FAR_OUTSIDE = np.uint16(sum(1 << c for c in range(CELLS_OF_GRID + 1, FAR_CELLS)))
-"""Cells that values on the grid are never found in."""
+"""Of a maximum: what a row costs grows with them."""
 _ALONE = 8
 """Rounds of one part by itself: its last messages do not wait for all before them."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Where values lie, and how coarsely they are compared: integers of ``type``."""
-
-    type: FxpType
-    low: int
-    high: int
-    cut: int
-
-    def __post_init__(self) -> None:
-        limit, span = self.type.limit, self.high - self.low
-        if not (-limit <= self.low < self.high <= limit and 0 <= self.cut < 30):
-            raise FixedPointTypeError(
-                f"Values of {self.type} cannot lie between {self.low} and {self.high}, "
-                f"or not be compared without their last {self.cut} bits."
-            )
-        if self.levels > MOST_LEVELS:
-            raise FixedPointTypeError(
-                f"A range of {span} in steps of {1 << self.cut} has more than "
-                f"{MOST_LEVELS} levels. Cut more bits."
-            )
-
-    @property
-    def _needed(self) -> int:
-        """Levels that values in the range have."""
-        return ((self.high - self.low - 1) >> self.cut) + 2
-
-    @property
-    def levels(self) -> int:
-        """V: a power of two, so that levels count around."""
-        return max(8, 1 << (self._needed - 1).bit_length())
-
-    @property
-    def legal(self) -> range:
-        """The levels that values in the range have."""
-        first = (self.levels - self._needed) // 2
-        return range(first, first + self._needed)
-
-    @property
-    def base(self) -> int:
-        """Where the grid starts: values from here on have level 1, or 0."""
-        return self.low - (self.legal.start << self.cut)
-
-    @property
-    def far_cut(self) -> int | None:
-        """log2 of a far cell's width; None if the ring has no room beyond the grid."""
-        width = self.cut + (self.levels // CELLS_OF_GRID - 1).bit_length()
-        return width if 1 << self.type.bits - width >= FAR_CELLS else None
-
-    @property
-    def word(self) -> Ring:
-        """What a row of bits, one for each level, is held in; wide ones in several."""
-        return Ring(min(self.levels, 64))
-
-    @property
-    def words(self) -> int:
-        """How many."""
-        return self.levels // self.word.bits
-
-    @property
-    def group(self) -> Group:
-        """How shares of those words add up."""
-        return Group(self.word, xor=True)
-
-    @property
-    def sum_ring(self) -> Ring:
-        """Where levels are counted: the bits above those cut."""
-        return Ring(self.type.bits - self.cut)
 
 
 def coarse_max(
@@ -188,6 +108,7 @@ def coarse_max(
     checked: bool = False,
 ) -> Shared:
     """The maximum over the last axis, kept as an axis of size one."""
+    check_levels(grid)
     *outer, length = x.shape
     first, second = (s.reshape(-1, length) for s in (x.first, x.second))
 
@@ -204,11 +125,20 @@ def coarse_max(
     return party.run_task(in_parts(len(first), instance_of, finish, weight=length))
 
 
+def check_levels(grid: Grid) -> None:
+    """Refuse a grid that no maximum is found on."""
+    if grid.levels > MOST_LEVELS:
+        raise FixedPointTypeError(
+            f"A maximum is found on at most {MOST_LEVELS} levels, got {grid.levels}. "
+            f"Cut more bits."
+        )
+
+
 def coarse_max_cost(
     rows: int, length: int, grid: Grid, rounds: Rounds = 2, *, checked: bool = False
 ) -> Cost:
     """Of ``rows`` rows of ``length`` elements."""
-    levels, width = grid.levels, grid.sum_ring.bits
+    levels, width = grid.levels, _sum_ring(grid).bits
     far = FAR_CELLS if checked and grid.far_cut is not None else 0
     vectors, results = product_fields(rounds)
     bits = 0
@@ -224,12 +154,10 @@ def coarse_max_cost(
 def _steps(
     role: Role, shares: Pair, grid: Grid, rounds: Rounds, checked: bool
 ) -> PairSteps:
-    above_base = (1 << grid.cut) - grid.base
-    summand = two_party_summand(role, shares, grid.type.ring, above_base)
-    level = cell_index(summand, grid.cut, grid.levels)
+    level = level_summand(role, shares, grid)
     if checked:
         words, far = yield from together(
-            _thermometers(role, level, grid), _far_flags(role, shares, grid)
+            _thermometers(role, level, grid), far_flags(role, shares, grid)
         )
         if words is not None and far is not None:
             near = _level_flags(role, words, grid)
@@ -246,14 +174,8 @@ def _steps(
 
 def _thermometers(role: Role, level: Words, grid: Grid) -> Steps[Words | None]:
     """Step 1: at P0 and P2 words (R, n, words) in which bit v says whether c >= v."""
-    size = level.size * grid.words
-    one_hot = _one_hot(level, grid).reshape(-1) if role.rank == P1 else None
-    shares = yield from split_of_p1(role, one_hot, size, grid.group, "levels")
-    if role.rank == P1:
-        return None
-    (share,) = shares
-    rotated = _rotated(share.reshape(*level.shape, grid.words), level, grid)
-    return _from_the_top(rotated, grid)
+    words = yield from shared_one_hot(role, level, grid.levels, "levels")
+    return None if words is None else _from_the_top(words, grid)
 
 
 def _level_flags(role: Role, words: Words, grid: Grid) -> Words:
@@ -271,54 +193,6 @@ def _level_flags(role: Role, words: Words, grid: Grid) -> Words:
     if end < grid.levels:
         flags = flags ^ reached(end)
     return flags
-
-
-def _far_flags(role: Role, shares: Pair, grid: Grid) -> Steps[Words | None]:
-    """Shares of whether x lies far beyond the grid, as lowest bits, at P0 and P2."""
-    cut, size = grid.far_cut, shares[0].size
-    if cut is None:
-        yield Exchange()
-        return None if role.rank == P1 else np.zeros(0, np.uint8)
-    summand = two_party_summand(
-        role, shares, grid.type.ring, (1 << cut) - grid.base
-    ).reshape(-1)
-    cell = cell_index(summand, cut, FAR_CELLS).astype(np.uint16)
-    one_hot = np.uint16(1) << cell if role.rank == P1 else None
-    held = yield from split_of_p1(role, one_hot, size, _FAR, "far")
-    if role.rank == P1:
-        return None
-    (share,) = held
-    back = (np.uint16(FAR_CELLS) - cell) & np.uint16(FAR_CELLS - 1)
-    outside = ((share << cell) | (share >> back)) & _FAR_OUTSIDE
-    for step in (8, 4, 2, 1):
-        outside = outside ^ (outside >> np.uint16(step))
-    return outside.astype(np.uint8)
-
-
-def _one_hot(level: Words, grid: Grid) -> Words:
-    dtype, width = grid.word.dtype, grid.word.bits
-    bits = dtype.type(1) << (level & level.dtype.type(width - 1)).astype(dtype)
-    if grid.words == 1:
-        return np.asarray(bits[..., None])
-    which = level // level.dtype.type(width)
-    places = np.arange(grid.words, dtype=which.dtype)
-    words = np.where(which[..., None] == places, bits[..., None], dtype.type(0))
-    return np.asarray(words)
-
-
-def _rotated(share: Words, level: Words, grid: Grid) -> Words:
-    """Every word rotated left by its level, as one ring of all its bits."""
-    dtype, width = grid.word.dtype, grid.word.bits
-    low = (level & level.dtype.type(width - 1)).astype(dtype)[..., None]
-    back = (dtype.type(width) - low) & dtype.type(width - 1)
-    if grid.words == 1:
-        return np.asarray((share << low) | (share >> back))
-    which = (level // level.dtype.type(width)).astype(np.int64)[..., None]
-    places = (np.arange(grid.words) - which) % grid.words
-    here = np.take_along_axis(share, places, -1)
-    below = np.take_along_axis(share, (places - 1) % grid.words, -1)
-    spilt = np.where(low > 0, below >> back, dtype.type(0))
-    return np.asarray((here << low) | spilt)
 
 
 def _from_the_top(words: Words, grid: Grid) -> Words:
@@ -364,7 +238,7 @@ def _count(role: Role, none: Pair, grid: Grid, rounds: Rounds) -> PairSteps:
     """Steps 4 and 5: from bits to the value on the grid."""
     first, second = complement(role.rank, none)
     known = {P0: first, P1: first ^ second, P2: second}[role.rank]
-    ring = grid.sum_ring
+    ring = _sum_ring(grid)
     bits = _bits(known, ring)  # S at P1 and K at P0 and P2: (R, V - 1)
     totals = bits.sum(axis=1, dtype=ring.dtype)
     products, sums = yield from together(
@@ -380,6 +254,11 @@ def _count(role: Role, none: Pair, grid: Grid, rounds: Rounds) -> PairSteps:
     return a, b
 
 
+def _sum_ring(grid: Grid) -> Ring:
+    """Where levels are counted: the bits above those cut."""
+    return Ring(grid.type.bits - grid.cut)
+
+
 def _bits(words: Words, ring: Ring) -> Words:
     """The bits of every level but the lowest, which all values reach: (R, V - 1)."""
     little = words.astype(words.dtype.newbyteorder("<"), copy=False)
@@ -390,5 +269,5 @@ def _bits(words: Words, ring: Ring) -> Words:
 def _placed(count: Words, grid: Grid, offset: int) -> Words:
     """A share of a level as one of a value, in the ring of x."""
     ring = grid.type.ring
-    counted = grid.sum_ring.reduce(count).astype(ring.dtype)
+    counted = _sum_ring(grid).reduce(count).astype(ring.dtype)
     return ring.reduce((counted << ring.dtype.type(grid.cut)) + ring.scalar(offset))

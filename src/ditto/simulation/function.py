@@ -12,10 +12,13 @@ from ditto.simulation.rounding import Rounding, StraightThrough
 def as_function(
     plan: Plan, rounding: Rounding | None = None
 ) -> Callable[[Sequence[Tree]], Tree]:
-    """The plan as a function of its arguments, in float64 (``jax.enable_x64``).
+    """The plan as a function of its arguments, in the precision that JAX is in.
 
-    It can be differentiated, jitted and mapped over a batch of inputs.
-    By default gradients pass straight through every rounding.
+    Under ``jax.enable_x64`` it is exact, in float64. Else it rounds the same way on
+    numbers of 24 bits, in float32: fast enough to train in, and now and then a unit
+    beside. It can be differentiated, jitted and mapped over a batch of inputs; weights
+    that are not mapped are rounded once. By default gradients pass straight through
+    every rounding.
     """
     chosen = rounding or StraightThrough()
 

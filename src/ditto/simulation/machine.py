@@ -1,11 +1,11 @@
-"""Runs the steps of a plan on plain integers, held in float64.
+"""Runs the steps of a plan on plain integers, held in real numbers.
 
-That is exact far beyond the 30 bits of a legal value, so an overflow is seen and not
-wrapped. It is looked for where it does harm: where a recast needs the carry, in the
-range of a grid, a table or a fitted function, in what SPU takes and in what the client
-opens. Between those places numbers may wrap around and come back. An element that
-leaves such a range turns into NaN and takes with it all that depends on it; only if
-that reaches an answer is the answer wrong.
+In float64 that is exact far beyond the 30 bits of a legal value, so an overflow is
+seen and not wrapped. It is looked for where it does harm: where a recast needs the
+carry, in the range of a grid, a table or a fitted function, in what SPU takes and in
+what the client opens. Between those places numbers may wrap around and come back. An
+element that leaves such a range turns into NaN and takes with it all that depends on
+it; only if that reaches an answer is the answer wrong.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from ditto.plan import InputSpec, OutputSpec, Plan, Value
 from ditto.simulation.rounding import Nearest, Rounding
 from ditto.steps import Arithmetic, Cells, Numbers, Place, Site, definition
-from ditto.steps.base import extremes
+from ditto.steps.base import extremes, real_dtype
 
 
 def encode_inputs(
@@ -38,7 +38,7 @@ def _encoded(
         return jnp.asarray(leaf, spec.dtype)
     if spec.is_indices(value):
         return jnp.asarray(leaf, jnp.int32)
-    return rounding.nearest(jnp.asarray(leaf, jnp.float64) * 2.0**value.type.frac)
+    return rounding.nearest(jnp.asarray(leaf, real_dtype()) * 2.0**value.type.frac)
 
 
 class Machine(Arithmetic):
@@ -47,6 +47,7 @@ class Machine(Arithmetic):
     def __init__(self, plan: Plan, rounding: Rounding | None = None) -> None:
         self.plan = plan
         self._rounding = rounding or Nearest()
+        self.differentiable = self._rounding.differentiable
         self.places: list[Place] = []
         """Where values have to stay in a range, in order."""
         self.ends: list[Numbers] = []
@@ -85,6 +86,10 @@ class Machine(Arithmetic):
     def cut(self, x: Numbers, bits: int, index: int) -> Numbers:
         """See Arithmetic."""
         return self._rounding.cut(x, bits, index)
+
+    def down(self, x: Numbers) -> Numbers:
+        """See Arithmetic."""
+        return self._rounding.down(x)
 
     def level(self, x: Numbers, index: int) -> Numbers:
         """See Arithmetic."""

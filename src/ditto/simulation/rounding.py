@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from ditto.steps import Numbers
+from ditto.steps.base import real_dtype
 
 
 class Rounding(ABC):
@@ -17,6 +18,8 @@ class Rounding(ABC):
     doubts = True
     """Whether a function is not to be trusted outside of the range it was made for;
     else it is computed there as the parties do."""
+    differentiable = False
+    """Whether gradients pass."""
 
     @abstractmethod
     def nearest(self, x: Numbers) -> Numbers:
@@ -25,6 +28,10 @@ class Rounding(ABC):
     @abstractmethod
     def cut(self, x: Numbers, bits: int, index: int) -> Numbers:
         """x / 2^bits, where a recast in step ``index`` rounds."""
+
+    @abstractmethod
+    def down(self, x: Numbers) -> Numbers:
+        """Where shares are shifted, and both sides round down."""
 
     @abstractmethod
     def found(self, x: Numbers, index: int, which: int) -> Numbers | None:
@@ -46,6 +53,10 @@ class Nearest(Rounding):
     def cut(self, x: Numbers, bits: int, index: int) -> Numbers:  # noqa: ARG002
         """See Rounding."""
         return self.nearest(x * 2.0**-bits)
+
+    def down(self, x: Numbers) -> Numbers:
+        """See Rounding."""
+        return jnp.floor(x)
 
     def found(self, x: Numbers, index: int, which: int) -> Numbers | None:  # noqa: ARG002
         """See Rounding."""
@@ -73,7 +84,7 @@ class AsProtocol(Nearest):
         key = jax.random.wrap_key_data(jnp.stack(words), impl="unsafe_rbg")
         bits = jax.random.bits(key, shape, jnp.uint32)
         apart: Numbers = jax.lax.optimization_barrier(bits)  # type: ignore[no-untyped-call]
-        return apart.astype(jnp.float64) * 2.0**-32
+        return apart.astype(real_dtype()) * 2.0**-32
 
     def cut(self, x: Numbers, bits: int, index: int) -> Numbers:
         """See Rounding."""
@@ -96,11 +107,40 @@ class StraightThrough(Nearest):
     """
 
     loses = False
+    differentiable = True
 
     def nearest(self, x: Numbers) -> Numbers:
         """See Rounding."""
-        return x + jax.lax.stop_gradient(jnp.rint(x) - x)
+        return _nearest(x)
+
+    def down(self, x: Numbers) -> Numbers:
+        """See Rounding."""
+        return _down(x)
 
     def level(self, x: Numbers, index: int) -> Numbers:  # noqa: ARG002
         """See Rounding."""
-        return x + jax.lax.stop_gradient(jnp.floor(x) - x)
+        return _down(x)
+
+
+@jax.custom_jvp
+def _nearest(x: Numbers) -> Numbers:
+    return jnp.rint(x)
+
+
+@jax.custom_jvp
+def _down(x: Numbers) -> Numbers:
+    return jnp.floor(x)
+
+
+@_nearest.defjvp
+def _nearest_jvp(
+    primals: tuple[Numbers], tangents: tuple[Numbers]
+) -> tuple[Numbers, Numbers]:
+    return _nearest(*primals), tangents[0]
+
+
+@_down.defjvp
+def _down_jvp(
+    primals: tuple[Numbers], tangents: tuple[Numbers]
+) -> tuple[Numbers, Numbers]:
+    return _down(*primals), tangents[0]

@@ -19,6 +19,9 @@ from ditto.steps.base import stacked
 
 _Encoded = dict[int, Numbers]
 """Values of the plan, or the largest of each, by number."""
+_Outcome = tuple[list[Numbers], Numbers, Numbers, Numbers, _Encoded]
+"""Results, extremes at every place, whether something was lost or noted, and how large
+the inputs are."""
 
 
 def simulate(
@@ -43,8 +46,10 @@ class Simulator:
         self.plan = plan
         self._places: list[Place] = []
         self._run, self._encode = self._trace, self._encoded
+        self._run_many = self._trace_many
         if jit:
             self._run = jax.jit(self._trace, static_argnames="noisy")
+            self._run_many = jax.jit(self._trace_many, static_argnames="noisy")
             self._encode = jax.jit(self._encoded)
         self._weights: tuple[list[Array | None], _Encoded, _Encoded] | None = None
 
@@ -52,6 +57,51 @@ class Simulator:
         self, arguments: Sequence[Tree], *, seed: int | None = None
     ) -> Simulated:
         """Simulate. Refuses inputs that could not be shared; look at ``broken``."""
+        leaves = self._checked(arguments)
+        with jax.enable_x64(True):
+            weights, weight_tops = self._encoded_weights(leaves)
+            outcome = self._run(
+                weights, self._unweighted(leaves), _key(seed), noisy=seed is not None
+            )
+        return self._simulated(weight_tops, *outcome)
+
+    def many(
+        self, arguments: Sequence[Sequence[Tree]], *, seed: int | None = None
+    ) -> list[Simulated]:
+        """What calls with each of several arguments give, computed at once.
+
+        Weights are the same in all of them. It is compiled once for each number of
+        arguments.
+        """
+        every = [self._checked(each) for each in arguments]
+        if not every:
+            return []
+        given = [jax.tree_util.tree_leaves(tuple(each)) for each in arguments]
+        for spec, *leaves in zip(self.plan.inputs, *given, strict=True):
+            same = all(leaf is leaves[0] for leaf in leaves)
+            if spec.role is InputRole.WEIGHT and not same:
+                raise SetupError(
+                    f"Weight {spec.name} is not the same array in all arguments; call "
+                    "the simulator with each of them alone."
+                )
+        with jax.enable_x64(True):
+            weights, weight_tops = self._encoded_weights(every[0])
+            others = [self._unweighted(leaves) for leaves in every]
+            stacked_others = [
+                None if leaves[0] is None else np.stack(leaves)
+                for leaves in zip(*others, strict=True)
+            ]
+            outcome = self._run_many(
+                weights, stacked_others, _key(seed), noisy=seed is not None
+            )
+        rows = jax.tree.map(np.asarray, outcome)
+        return [
+            self._simulated(weight_tops, *jax.tree.map(lambda x, k=k: x[k], rows))
+            for k in range(len(every))
+        ]
+
+    def _checked(self, arguments: Sequence[Tree]) -> list[Array]:
+        """The arrays of arguments, which are those that the plan takes."""
         check_arguments(arguments)
         leaves = [np.asarray(x) for x in jax.tree_util.tree_leaves(tuple(arguments))]
         for leaf in leaves:
@@ -62,16 +112,24 @@ class Simulator:
                 f"The plan takes arrays of shapes {shapes}, got "
                 f"{[leaf.shape for leaf in leaves]}."
             )
-        with jax.enable_x64(True):
-            key = np.uint32((seed or 0) % (1 << 32))
-            weights, weight_tops = self._encoded_weights(leaves)
-            others = [
-                None if spec.role is InputRole.WEIGHT else leaf
-                for spec, leaf in zip(self.plan.inputs, leaves, strict=True)
-            ]
-            outputs, ends, lost, noted, tops = self._run(
-                weights, others, key, noisy=seed is not None
-            )
+        return leaves
+
+    def _unweighted(self, leaves: list[Array]) -> list[Array | None]:
+        return [
+            None if spec.role is InputRole.WEIGHT else leaf
+            for spec, leaf in zip(self.plan.inputs, leaves, strict=True)
+        ]
+
+    def _simulated(
+        self,
+        weight_tops: _Encoded,
+        outputs: list[Numbers],
+        ends: Numbers,
+        lost: Numbers,
+        noted: Numbers,
+        tops: _Encoded,
+    ) -> Simulated:
+        """What came of one run."""
         self._check_inputs({**weight_tops, **tops})
         headroom = tuple(
             self._headroom(place, float(least), float(most))
@@ -89,6 +147,19 @@ class Simulator:
         ]
         result = arrange(self.plan.result, results)
         return Simulated(result, headroom, broken, not bool(noted))
+
+    def _trace_many(
+        self,
+        weights: _Encoded,
+        leaves: Sequence[Array | None],
+        seed: Array | np.uint32,
+        *,
+        noisy: bool,
+    ) -> _Outcome:
+        def one(each: Sequence[Array | None]) -> _Outcome:
+            return self._trace(weights, each, seed, noisy=noisy)
+
+        return jax.vmap(one)(leaves)
 
     def _headroom(self, place: Place, least: float, most: float) -> Headroom:
         step = self.plan.steps[place.step]
@@ -136,7 +207,7 @@ class Simulator:
         seed: Array | np.uint32,
         *,
         noisy: bool,
-    ) -> tuple[list[Numbers], Numbers, Numbers, Numbers, _Encoded]:
+    ) -> _Outcome:
         machine = Machine(
             self.plan, AsProtocol(jnp.asarray(seed)) if noisy else Nearest()
         )
@@ -154,6 +225,10 @@ def _typed(x: Numbers, dtype: str) -> Array:
     if np.dtype(dtype).kind != "f":
         array = np.nan_to_num(array)
     return array.astype(dtype)
+
+
+def _key(seed: int | None) -> np.uint32:
+    return np.uint32((seed or 0) % (1 << 32))
 
 
 def _largest(x: Numbers) -> Numbers:

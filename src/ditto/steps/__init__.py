@@ -3,8 +3,8 @@
 A kind's fields are its parameters; its methods tell what is legal, what it costs, how a
 party executes it, how it is simulated, how far the two may differ, how it is described.
 
-In topological order: base, rules, alignment, conversion, region_errors; a file for each
-kind; table, check, files.
+In topological order: base, rules, alignment, conversion, grid, region_errors,
+region_values; a file for each kind; table, check, files.
 """
 
 from ditto.steps.affine import Affine
@@ -28,6 +28,7 @@ from ditto.steps.files import load_plan, plan_from_body, plan_from_bytes
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
 from ditto.steps.mul_public import EinsumPublic, MulPublic
+from ditto.steps.piecewise_linear import PiecewiseLinear
 from ditto.steps.product import Einsum, Multiply
 from ditto.steps.public import PublicOperation
 from ditto.steps.recast import Recast
@@ -58,6 +59,7 @@ __all__ = [
     "Multiply",
     "Neg",
     "Numbers",
+    "PiecewiseLinear",
     "Place",
     "PublicOperation",
     "Recast",

@@ -13,7 +13,7 @@ from ditto.fixedpoint import FxpType, Words, encode
 from ditto.plan import Value
 from ditto.protocols import Party, lift
 from ditto.sharing import Rank, Shared
-from ditto.steps.base import Arithmetic, Held, Numbers, as_shared
+from ditto.steps.base import Arithmetic, Held, Numbers, as_shared, real_dtype
 
 
 def share_0(party: Party, words: Words) -> tuple[Words, Words]:
@@ -44,7 +44,7 @@ def integers_at(
 ) -> Numbers:
     """Integers at the frac of ``kind``: shares shift left, numbers are rounded."""
     if held.type is None:
-        return arithmetic.nearest(jnp.asarray(x, jnp.float64) * 2.0**kind.frac)
+        return arithmetic.nearest(jnp.asarray(x, real_dtype()) * 2.0**kind.frac)
     return x * 2.0 ** (kind.frac - held.type.frac)
 
 

@@ -7,6 +7,7 @@ from typing import Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ditto.errors import PlanError
 from ditto.fixedpoint import Array, FxpType
@@ -114,6 +115,9 @@ class Runner(ABC):
 class Arithmetic(ABC):
     """What simulates a plan, as steps see it: it rounds, and looks at ranges."""
 
+    differentiable = False
+    """Whether gradients pass through what is rounded."""
+
     @abstractmethod
     def nearest(self, x: Numbers) -> Numbers:
         """Whole numbers, as encoding and tables round."""
@@ -121,6 +125,10 @@ class Arithmetic(ABC):
     @abstractmethod
     def cut(self, x: Numbers, bits: int, index: int) -> Numbers:
         """Integers without their last bits, as a recast in step ``index`` rounds."""
+
+    @abstractmethod
+    def down(self, x: Numbers) -> Numbers:
+        """Whole numbers, as shares that are shifted round: down."""
 
     @abstractmethod
     def level(self, x: Numbers, index: int) -> Numbers:
@@ -164,7 +172,7 @@ class StepDefinition(StepKind, ABC):
     def simulate(
         self, site: Site, operands: Sequence[Numbers], arithmetic: Arithmetic
     ) -> list[Numbers]:
-        """The results on plain integers, as numbers of type float64."""
+        """The results on plain integers, as numbers of the real type."""
 
     @abstractmethod
     def error(
@@ -213,6 +221,12 @@ class Batchable(StepDefinition):
     ) -> list[Held]:
         """See StepDefinition."""
         return [runner.party.run_task(self.task(site, operands))]
+
+
+def real_dtype() -> np.dtype[np.floating]:
+    """What integers are held in: float64 under ``jax.enable_x64``, which is exact for
+    all that fits a ring of 32 bits and more, else float32, which has 24 bits."""
+    return jax.dtypes.canonicalize_dtype(np.float64)
 
 
 def extremes(x: Numbers) -> Numbers:

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 
 from ditto.fixedpoint import FxpType
 from ditto.protocols import Grid, Rounds, coarse_max, coarse_max_cost
-from ditto.protocols.coarse_max import CELLS_OF_GRID, FAR_CELLS
+from ditto.protocols.coarse_max import check_levels
 from ditto.steps.base import (
     Arithmetic,
-    Cells,
     Held,
     Numbers,
     Place,
@@ -22,6 +21,7 @@ from ditto.steps.base import (
     as_shared,
     demand,
 )
+from ditto.steps.grid import grid_cells
 from ditto.steps.rules import (
     demand_operands,
     demand_rounds,
@@ -56,7 +56,7 @@ class CoarseMax(StepDefinition):
         demand_shape(site, x.shape[:-1])
         same = kind == shared_type(site.result) and kind.bits == 32
         demand(same, "keeps a type of the low ring", f"{x} to {site.result}")
-        self.grid(kind)
+        check_levels(self.grid(kind))
         limit = kind.limit + 1
         demand(abs(self.hidden) <= limit, f"hides integers to {limit}", self.hidden)
         demand_rounds(self.rounds)
@@ -88,7 +88,7 @@ class CoarseMax(StepDefinition):
         grid = self.grid(kind)
         ends = (grid.low, grid.high)
         place = Place(site.index, *ends, kind.ulp, hidden=self.hidden)
-        x = arithmetic.noted(operands[0], place, _cells(grid))
+        x = arithmetic.noted(operands[0], place, grid_cells(grid))
         level = arithmetic.level((x - grid.base) * 2.0**-grid.cut, site.index)
         return [jnp.max(level, axis=-1) * 2.0**grid.cut + grid.base]
 
@@ -101,13 +101,3 @@ class CoarseMax(StepDefinition):
     def in_rounds(self, rounds: Rounds) -> Self | None:
         """See StepDefinition."""
         return replace(self, rounds=rounds)
-
-
-def _cells(grid: Grid) -> list[Cells]:
-    """Levels, and cells far beyond them."""
-    base, step = float(grid.base), 2.0**grid.cut
-    found = [Cells(base, step, grid.levels, grid.legal, base)]
-    if grid.far_cut is not None:
-        far = range(CELLS_OF_GRID + 1)
-        found.append(Cells(base, 2.0**grid.far_cut, FAR_CELLS, far, base))
-    return found

@@ -22,6 +22,7 @@ from ditto.steps.base import (
     StepDefinition,
     as_shared,
     demand,
+    real_dtype,
 )
 from ditto.steps.rules import (
     demand_numbers,
@@ -84,7 +85,7 @@ class LinearMap(StepDefinition):
             low, high = (self.params[end] / kind.ulp for end in ("low", "high"))
             place = Place(site.index, low, high, kind.ulp)
             return [arithmetic.fitted(moved[0], place)]
-        return [evaluate(self.operation, self.params, moved, np.float64)]
+        return [evaluate(self.operation, self.params, moved, real_dtype())]
 
     def error(
         self, site: Site, operands: Sequence[Numbers], errors: Sequence[Numbers]
@@ -95,7 +96,7 @@ class LinearMap(StepDefinition):
             x if held.type is None else e
             for x, held, e in zip(operands, site.operands, moved, strict=True)
         ]
-        return [evaluate(self.operation, self.params, mixed, np.float64)]
+        return [evaluate(self.operation, self.params, mixed, real_dtype())]
 
     def describe(self, site: Site) -> str:
         """The operation."""

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-import jax.numpy as jnp
-
 from ditto.protocols import Rounds, recast_cost
 from ditto.protocols.paper import (
     downcast_paper_cost,
@@ -85,7 +83,7 @@ class Recast(Batchable):
         """As the protocol rounds; the paper's local shift rounds down, and more."""
         (x,), source, target = operands, site.operands[0].fxp, site.result.fxp
         if self.casts == "paper" and not self._upward(site):
-            return [jnp.floor(x * 2.0 ** (target.frac - source.frac)) - 1]
+            return [arithmetic.down(x * 2.0 ** (target.frac - source.frac)) - 1]
         return [convert(x, source, target, site.index, arithmetic)]
 
     def error(

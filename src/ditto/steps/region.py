@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import jax.numpy as jnp
-import numpy as np
 
-from ditto.operations import TRAITS, Trait, has, walk
+from ditto.operations import TRAITS, Trait, has
 from ditto.operations.spu import spu_frac
 from ditto.operations.table import SPU_LIMIT
 from ditto.plan import LEAVES, Graph, Node, Region, Representation, Value
@@ -22,9 +21,11 @@ from ditto.steps.base import (
     StepDefinition,
     demand,
     extremes,
+    real_dtype,
     stacked,
 )
 from ditto.steps.region_errors import region_errors
+from ditto.steps.region_values import region_values
 from ditto.steps.rules import shared_type
 
 _SYMMETRIC = ("sinh", "cosh")
@@ -88,7 +89,7 @@ class RunRegion(StepDefinition):
             if held.is_shared:
                 arithmetic.watch(x, Place.of(site.index, held.fxp))
         watched = _Watched(region.bits)
-        values = _values(region, operands, site.operands, arithmetic)
+        values = region_values(region, operands, site.operands, arithmetic)
         watched.look(graph, values)
         for limit, x in watched.ends():
             arithmetic.watch(x, Place(site.index, *limit))
@@ -129,27 +130,6 @@ class RunRegion(StepDefinition):
         return self.region
 
 
-def _values(
-    region: Region,
-    operands: Sequence[Numbers],
-    held: Sequence[Value],
-    arithmetic: Arithmetic,
-) -> dict[int, Numbers]:
-    """Every node on numbers: integers exactly, real ones rounded after each."""
-    graph, frac = region.graph, spu_frac(region.bits)
-    given = []
-    for x, value, i in zip(operands, held, graph.inputs, strict=True):
-        real = value.type is not None and graph.nodes[i].dtype == "float32"
-        given.append(x * 2.0**-frac if real else x)
-
-    def settle(node: Node, value: Numbers) -> Numbers:
-        if node.dtype != "float32":
-            return value
-        return arithmetic.nearest(value * 2.0**frac) * 2.0**-frac
-
-    return dict(walk(graph, given, real=np.float64, settle=settle))
-
-
 class _Watched:
     """What SPU computes silently wrong beyond some range, by that range.
 
@@ -185,7 +165,7 @@ class _Watched:
     def ends(self) -> list[tuple[tuple[float, float], Numbers]]:
         """Of each range, the least and largest of all that was looked at."""
         return [
-            (limit, stacked([extremes(jnp.asarray(x, jnp.float64)) for x in xs]))
+            (limit, stacked([extremes(jnp.asarray(x, real_dtype())) for x in xs]))
             for limit, xs in self._found.items()
         ]
 
@@ -193,6 +173,6 @@ class _Watched:
 def _leave(y: Numbers, node: Node, held: Value, arithmetic: Arithmetic) -> Numbers:
     if held.type is None:
         return y
-    y = jnp.asarray(y, jnp.float64)
+    y = jnp.asarray(y, real_dtype())
     real = node.dtype == "float32"
     return arithmetic.nearest(y * 2.0**held.type.frac) if real else y

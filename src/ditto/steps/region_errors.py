@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import jax.numpy as jnp
-import numpy as np
 
 from ditto.operations import TRAITS, Trait, evaluate, has
 from ditto.plan import Graph, Node
-from ditto.steps.base import Numbers
+from ditto.steps.base import Numbers, real_dtype
 
 _LAST_PLACES = 64
 """Of SPU's approximations, beside their relative error."""
@@ -20,17 +19,17 @@ def region_errors(
     held: dict[int, Numbers] = {}
     error: dict[int, Numbers] = {}
     for i, node in enumerate(graph.nodes):
-        dtype = np.float64 if node.dtype == "float32" else node.dtype
+        dtype = real_dtype() if node.dtype == "float32" else node.dtype
         if node.op == "input":
             held[i] = jnp.asarray(values[node.params["index"]], dtype)
-            error[i] = jnp.asarray(errors[node.params["index"]], np.float64)
+            error[i] = jnp.asarray(errors[node.params["index"]], real_dtype())
         elif node.op == "constant":
             held[i] = jnp.asarray(graph.constants[node.params["index"]], dtype)
             error[i] = jnp.zeros(node.shape)
         else:
             xs = [held[u] for u in node.inputs]
             es = [error[u] for u in node.inputs]
-            held[i] = evaluate(node.op, node.params, xs, np.float64)
+            held[i] = evaluate(node.op, node.params, xs, real_dtype())
             error[i] = jnp.broadcast_to(
                 _node_error(node, xs, es, held[i], unit), node.shape
             )
@@ -65,10 +64,10 @@ def _node_error(
         case "dot_general":
             sizes = [jnp.abs(jnp.asarray(x, float)) for x in xs]
             most = [size + e for size, e in zip(sizes, es, strict=True)]
-            exact = evaluate(node.op, node.params, sizes, np.float64)
-            return evaluate(node.op, node.params, most, np.float64) - exact + 2 * unit
+            exact = evaluate(node.op, node.params, sizes, real_dtype())
+            return evaluate(node.op, node.params, most, real_dtype()) - exact + 2 * unit
         case op if has(op, Trait.LINEAR):
-            return evaluate(op, node.params, es, np.float64)
+            return evaluate(op, node.params, es, real_dtype())
         case op if has(op, Trait.ELEMENTWISE) and len(xs) == 1:
             return _monotone(node, xs[0], es[0], y, unit)
     raise NotImplementedError(f"no error bound for {node.op}")
@@ -78,7 +77,7 @@ def _monotone(node: Node, x: Numbers, e: Numbers, y: Numbers, unit: float) -> Nu
     """A monotone function of one operand, plus SPU's own error."""
 
     def function(v: Numbers) -> Numbers:
-        return evaluate(node.op, node.params, [v], np.float64)
+        return evaluate(node.op, node.params, [v], real_dtype())
 
     moved = jnp.maximum(jnp.abs(function(x + e) - y), jnp.abs(function(x - e) - y))
     own = TRAITS[node.op].spu_error * jnp.abs(y) + _LAST_PLACES * unit

@@ -85,6 +85,9 @@ class Select(StepDefinition):
 def _chosen(
     which: Numbers, cases: Sequence[Numbers], shape: tuple[int, ...]
 ) -> Numbers:
-    wide = [jnp.broadcast_to(case, shape) for case in cases]
-    choices = jnp.broadcast_to(jnp.asarray(which, jnp.int32), shape)
-    return jnp.choose(choices, wide, mode="clip")
+    """Case by case: gradients of a gather would be scattered, which takes long."""
+    choices = jnp.asarray(which, jnp.int32)
+    chosen = cases[0]
+    for k, case in enumerate(cases[1:], 1):
+        chosen = jnp.where(choices >= k, case, chosen)
+    return jnp.broadcast_to(chosen, shape)

@@ -10,6 +10,7 @@ from ditto.steps.constant import Constant
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
 from ditto.steps.mul_public import EinsumPublic, MulPublic
+from ditto.steps.piecewise_linear import PiecewiseLinear
 from ditto.steps.product import Einsum, Multiply
 from ditto.steps.public import PublicOperation
 from ditto.steps.recast import Recast
@@ -35,6 +36,7 @@ STEPS: Mapping[str, type[StepDefinition]] = MappingProxyType(
             MulPublic,
             Multiply,
             Neg,
+            PiecewiseLinear,
             PublicOperation,
             Recast,
             Rescale,

@@ -2,5 +2,5 @@
 
 In topological order: settings, settings_file, examples, batches, progress, objective,
 optimizer, event_file, log, checkpoints, loop, supervised, byte_pairs, data, source,
-finetune, distillation, distill.
+finetune, distillation, stages, quantized, measure, card, distill.
 """

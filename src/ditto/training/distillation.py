@@ -21,7 +21,8 @@ from ditto.training.progress import OnEvaluation, Scores
 from ditto.training.supervised import Logits
 
 Outputs = tuple[jax.Array, Sequence[jax.Array]]
-"""Logits, and hidden states (B, S, H): the embeddings and what every layer makes."""
+"""Logits, and hidden states (B, S, H): the embeddings and what every layer makes; none
+of a plan, which makes no more than it is asked for."""
 Traced = Callable[[Tree, TrainingBatch], Outputs]
 """Of parameters and a batch."""
 
@@ -96,8 +97,8 @@ def hidden_error(
 def likeness(
     student: Traced, teacher: Traced, teacher_params: Tree, data: Batches
 ) -> Evaluate:
-    """How alike the two are: ``hidden_loss``, and ``agreement``, the share of labels or
-    tokens that are the same."""
+    """How alike the two are: ``agreement``, the share of labels or tokens that are the
+    same, and ``hidden_loss`` if the student shows its hidden states."""
     frozen = jax.tree.map(jnp.asarray, teacher_params)
 
     @jax.jit
@@ -107,6 +108,8 @@ def likeness(
         logits, states = student(params, batch)
         expected, expected_states = teacher(teacher_params, batch)
         same = (logits.argmax(-1) == expected.argmax(-1)) * batch.weights
+        if not states:
+            return jnp.asarray(jnp.nan), same.sum()
         return hidden_error(states, expected_states, batch), same.sum()
 
     def evaluate(params: Tree, on_batch: OnEvaluation) -> Scores:
@@ -119,7 +122,8 @@ def likeness(
             lost += float(error) * counted
             same += float(alike)
             count += counted
-        return {"hidden_loss": lost / count, "agreement": same / count}
+        scores = {"hidden_loss": lost / count, "agreement": same / count}
+        return {name: score for name, score in scores.items() if not np.isnan(score)}
 
     return evaluate
 

@@ -120,7 +120,7 @@ def finetune(
             write_model(result.model, files)
             text = json.dumps(result.as_json(), indent=1) + "\n"
             (files / RESULTS).write_text(text)
-            _move(files, settings.output_dir)
+            move_files(files, settings.output_dir)
     return result
 
 
@@ -156,7 +156,7 @@ def write_model(model: Model, folder: Path) -> None:
     write_checkpoint(Checkpoint(published, model.tensors()), folder)
 
 
-def _move(files: Path, folder: Path) -> None:
+def move_files(files: Path, folder: Path) -> None:
     """Put new files in place, the configuration last: with it the folder is a model."""
     names = sorted(file.name for file in files.iterdir())
     for name in sorted(names, key=lambda name: name == "config.json"):

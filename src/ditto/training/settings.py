@@ -49,7 +49,7 @@ def _names(value: JsonValue) -> JsonValue:
     )
 
 
-Stage = Literal["hidden", "logits"]
+Stage = Literal["hidden", "logits", "quantized"]
 Stages = Annotated[tuple[Stage, ...], BeforeValidator(_names)]
 Buckets = Annotated[
     tuple[Annotated[int, Field(ge=2, le=MAX_LENGTH)], ...], BeforeValidator(_numbers)
@@ -175,6 +175,7 @@ REPEATABLE = (
     "output_dir", "train_file", "validation_file", "eval_steps", "save_steps",
     "per_device_eval_batch_size", "metric_for_best_model", "early_stopping_patience",
     "resume_from_checkpoint", "logging_steps", "report_to", "max_eval_samples",
+    "tolerance", "simulator_samples", "mpc_samples",
 )  # fmt: skip
 """What may differ when a run is resumed: it changes no weight. The files' content is
 compared by a digest of its own."""
@@ -215,7 +216,7 @@ class FinetuneSettings(TrainingSettings):
 
 
 class DistillSettings(TrainingSettings):
-    """What a distillation is told: the student begins as the teacher."""
+    """What ``ditto distill`` is told: the student begins as the teacher."""
 
     teacher_model_name_or_path: str = option(
         ..., "Model", "A Hugging Face folder of the teacher, or a name on the hub."
@@ -224,12 +225,18 @@ class DistillSettings(TrainingSettings):
     activation: str | None = option(
         None, "Student", "The student's own activation, such as quad; else as it was."
     )
+    attention_weights: str | None = option(
+        None,
+        "Student",
+        "What attention makes of scores: softmax, square or relu; else as it was.",
+    )
     stages: Stages = option(
         ("hidden", "logits"),
         "Student",
-        "What is made alike, one after the other.",
+        "What is made alike, one after the other; quantized: logits once more, in the "
+        "parties' own arithmetic.",
         min_length=1,
-        max_length=2,
+        max_length=3,
     )
     hidden_loss_weight: NonNegativeFloat = option(
         0.0, "Student", "How much hidden states count while logits are made alike."
@@ -243,6 +250,34 @@ class DistillSettings(TrainingSettings):
     logits_num_train_epochs: PositiveFloat | None = option(
         None, "Student", "num_train_epochs of the stage logits; else the same."
     )
+    quantized_learning_rate: PositiveFloat | None = option(
+        None, "Student", "learning_rate of the stage quantized; else a 25th of it."
+    )
+    quantized_num_train_epochs: PositiveFloat = option(
+        0.5, "Student", "num_train_epochs of the stage quantized."
+    )
+
+    tolerance: NonNegativeFloat = option(
+        0.3,
+        "Measurement",
+        "Points to lose: what loses no more untrained is refused. 0: train anyway.",
+    )
+    simulator_samples: int = option(
+        100, "Measurement", "Validation examples that the simulator computes.", ge=1
+    )
+    mpc_samples: int = option(
+        4, "Measurement", "Validation examples that three parties compute.", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _check_student(self) -> "DistillSettings":
+        if self.validation_file is None:
+            raise ValueError(
+                "a student is measured beside its teacher: name a validation_file"
+            )
+        if "quantized" in self.stages[:-1]:
+            raise ValueError("quantized is the last of the stages")
+        return self
 
     def of_stage(self, stage: Stage) -> "DistillSettings":
         """The settings of one stage, in a folder of its own."""
@@ -251,4 +286,8 @@ class DistillSettings(TrainingSettings):
             rate, epochs = self.logits_learning_rate, self.logits_num_train_epochs
             changes["learning_rate"] = rate or self.learning_rate / 5
             changes["num_train_epochs"] = epochs or self.num_train_epochs
+        elif stage == "quantized":
+            rate = self.quantized_learning_rate
+            changes["learning_rate"] = rate or self.learning_rate / 25
+            changes["num_train_epochs"] = self.quantized_num_train_epochs
         return self.model_copy(update=changes)

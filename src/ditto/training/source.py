@@ -40,10 +40,14 @@ class Source:
 
 
 def known_labels(settings: FinetuneSettings) -> tuple[str, ...]:
-    """The labels that the checkpoint was trained for, in their order."""
+    """The labels that the checkpoint, if there is one, was trained for."""
     if settings.model_name_or_path is None:
         return ()
-    folder = find_folder(settings.model_name_or_path)
+    return checkpoint_labels(find_folder(settings.model_name_or_path))
+
+
+def checkpoint_labels(folder: Path) -> tuple[str, ...]:
+    """The labels of a folder's head, in their order."""
     refuse_file(folder)
     named = read_object(folder / "config.json", missing={}).get("id2label") or {}
     return tuple(str(named[key]) for key in sorted(named, key=int))
@@ -76,7 +80,7 @@ def _from_checkpoint(
     checkpoint = read_checkpoint(folder)
     _check_head(checkpoint.config, head)
     loaded = with_head(checkpoint, head, labels, settings.seed)
-    _copy_tokenizer(folder, files)
+    copy_tokenizer(folder, files)
     _write_config(files, loaded.model.published)
     return Source(loaded.model, Tokenizer.load(files), loaded.drawn)
 
@@ -87,7 +91,7 @@ def _from_config(
     config = read_model_config(str(settings.config_name), settings.config_overrides)
     _check_head(config, head)
     if settings.tokenizer_name is not None:
-        _copy_tokenizer(settings.tokenizer_name, files)
+        copy_tokenizer(settings.tokenizer_name, files)
     else:
         text = _text_of_tokenizer(settings, head)
         family = find_family(config["model_type"])
@@ -158,7 +162,8 @@ def _check_head(config: Mapping[str, JsonValue], head: Head) -> None:
     raise SetupError(f"A {family.model_type} model has no head {head.value!r}.")
 
 
-def _copy_tokenizer(folder: Path, files: Path) -> None:
+def copy_tokenizer(folder: Path, files: Path) -> None:
+    """Put the files of a folder's tokenizer into another."""
     for name in TOKENIZER_FILES:
         if name not in _MODEL_FILES and (folder / name).is_file():
             shutil.copyfile(folder / name, files / name)

@@ -61,6 +61,8 @@ _MOST_KNOWN = 1 << 25
 _ALONG = ("add", "sub", "mul", "neg", "max", "min", "combine", "within", "exp", "tanh",
           "logistic", "gelu", "gelu_tanh", "silu", "abs", "exp_negative")  # fmt: skip
 """Operations that a curve is followed through."""
+_POINTS = 4097
+"""Where straight lines are looked at: many more than they have cells."""
 _DEGREES: Mapping[str, Callable[[Sequence[int]], int]] = {"mul": sum}
 
 
@@ -192,6 +194,8 @@ class _Prover:
                 low, high = (float(node.params[end]) for end in ("low", "high"))
                 (x,) = operands
                 return Bound(max(x.low, low), min(x.high, high))
+            case "piecewise_linear":
+                return _of_lines(node, operands[0])
             case "table_function":
                 return _of_table(node)
             case op if has(op, Trait.RESHAPES) or op in (
@@ -450,3 +454,13 @@ def _of_table(node: Node) -> Bound:
     ends = np.array([node.params["low"], node.params["high"]])
     values = np.asarray(evaluate("table_function", node.params, [ends]), np.float64)
     return Bound(float(values.min()) / SLACK, float(values.max()) * SLACK)
+
+
+def _of_lines(node: Node, x: Bound) -> Bound:
+    """Straight lines where they are used: on the range of x and of their cells."""
+    low, high = (float(node.params[end]) for end in ("low", "high"))
+    if low < x.high and x.low < high:
+        low, high = max(x.low, low), min(x.high, high)
+    points = np.linspace(low, high, _POINTS)
+    values = np.asarray(evaluate(node.op, node.params, [points]), np.float64)
+    return _slackened(Bound(float(values.min()), float(values.max())))

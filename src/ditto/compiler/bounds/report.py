@@ -27,6 +27,7 @@ from ditto.files import JsonValue
 from ditto.fixedpoint import Array, FxpType
 from ditto.plan import Graph, Plan, Step
 from ditto.protocols import product_type
+from ditto.protocols.blocks import FAR_REACH
 from ditto.protocols.recast import Conversion
 from ditto.steps import (
     CoarseMax,
@@ -34,6 +35,7 @@ from ditto.steps import (
     LinearMap,
     Lookup,
     Multiply,
+    PiecewiseLinear,
     Recast,
     TableFunction,
 )
@@ -164,6 +166,10 @@ def _place(plan: Plan, k: int, step: Step, origins: Sequence[int]) -> _Place | N
         grid, ulp = kind.grid(held.fxp), held.fxp.ulp
         room = _BESIDE_GRID * grid.levels * 2.0**kind.cut * ulp
         return _Place(k, "grid", node, kind.low * ulp, kind.high * ulp, room)
+    if isinstance(kind, PiecewiseLinear):
+        grid, ulp = kind.between(held.fxp, made.fxp).grid, held.fxp.ulp
+        room = FAR_REACH[kind.far_words] * grid.levels * 2.0**kind.cut * ulp
+        return _Place(k, "fit", node, kind.low * ulp, kind.high * ulp, room)
     if isinstance(kind, TableFunction):
         ulp, limit = held.fxp.ulp, held.fxp.max_value
         return _Place(k, "table", node, kind.low * ulp, kind.high * ulp, limit)
@@ -190,17 +196,20 @@ def _judged(
     graph: Graph,
 ) -> CheckedRange:
     node = place.node
-    if place.kind == "fit":
+    polynomial = place.kind == "fit" and graph.nodes[node].op == "within"
+    if polynomial:
         (source,) = graph.nodes[node].inputs
         reach = _below(proof.reach[source], limits.get(source, math.inf))
     else:
         source, reach = node, proof.reach[node]
-    if place.kind in ("grid", "table"):  # what they take may have been checked before
+    if (
+        place.kind != "recast" and not polynomial
+    ):  # what they take may have been checked before
         reach = _below(reach, limits.get(node, math.inf))
     held: Held = "sampled"
     if place.low <= reach[0] and reach[1] < place.high:
         held = "proven"
-    elif place.kind == "fit":
+    elif polynomial:
         held = "caught" if _overflows(place, proof, limits) else "sampled"
     elif place.low - place.room <= reach[0] and reach[1] < place.high + place.room:
         held = "caught"

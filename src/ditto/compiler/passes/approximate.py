@@ -8,8 +8,9 @@ Steps
     gelu               quad, puma's two polynomials, or a fit.
     reciprocal, rsqrt  of few values, a table (``tabulate``); else SPU's, of an argument
                        that is scaled to where SPU is good.
-    silu, sigmoid, tanh  a fit; where the range is too wide for one, the argument is
-                       clamped first, at the price of two comparisons.
+    silu, sigmoid, tanh  a fit: straight lines, or a polynomial; where the range is too
+                       wide for one, the argument is clamped first, at the price of two
+                       comparisons. What sends the fewest bits is taken.
 
 What is good on a range only says so (``within``), for the simulator to look at.
 """
@@ -32,6 +33,7 @@ from ditto.compiler.passes.fit import (
     radii,
     split,
 )
+from ditto.compiler.passes.lines import FittedLines, fit_lines
 from ditto.compiler.passes.tabulate import span_of_grid, tabulated
 from ditto.compiler.profile import Profile
 from ditto.plan import Graph
@@ -280,6 +282,11 @@ class _Writer:
         shape, inner = SHAPES[name], None
         if whole is None or whole.bits > _CLAMP:
             inner = _clamped_fit(name, error)
+        lines = fit_lines(name, radius, error)
+        others = [whole.bits] if whole is not None else []
+        others += [_CLAMP + inner.bits] if inner is not None else []
+        if lines is not None and lines.bits < min(others):
+            return self.lines(name, x, lines)
         if inner is None or (whole is not None and whole.bits <= _CLAMP + inner.bits):
             assert whole is not None  # noqa: S101  (else it was clamped)
             ends = _WITHIN_FIT if whole.scales_freely else _BEYOND_FIT
@@ -291,6 +298,25 @@ class _Writer:
         inside = self.add(self.emit("sub", x, right), left)
         middle = self.polynomial(shape, inside, inner)
         return self.add(middle, right) if shape.above else middle
+
+    def lines(self, name: str, x: int, found: FittedLines) -> int:
+        """The line at x of its cell."""
+        lines = found.lines
+        return self.emit(
+            "piecewise_linear",
+            x,
+            function=name,
+            low=found.low,
+            high=found.high,
+            width=found.width,
+            start=lines.start,
+            slopes=lines.slopes,
+            intercepts=lines.intercepts,
+            slope_frac=lines.slope_frac,
+            intercept_frac=lines.intercept_frac,
+            operand_frac=found.operand_frac,
+            most_frac=found.most_frac,
+        )
 
     def beyond(self, x: int, edge: float) -> tuple[int, int]:
         """How far x lies above the edge, and how far below minus the edge."""

@@ -31,6 +31,7 @@ from ditto.plan import (
     Representation,
     Step,
 )
+from ditto.protocols.blocks import FAR_REACH
 from ditto.steps import (
     Add,
     Affine,
@@ -43,6 +44,7 @@ from ditto.steps import (
     MulPublic,
     Multiply,
     Neg,
+    PiecewiseLinear,
     PublicOperation,
     Rescale,
     RunRegion,
@@ -153,6 +155,7 @@ class Emitter:
             "product": self._product,
             "lookup": self._lookup,
             "maximum": self._maximum,
+            "lines": self._piecewise_linear,
             "table": self._table_function,
         }
         self._draft.node = i
@@ -351,6 +354,31 @@ class Emitter:
         made = draft.value(node.shape, draft.low_type(i), node.dtype)
         return draft.step(step, [draft.shared(u, held)], made, node.scope)
 
+    def _piecewise_linear(self, i: int, node: Node) -> int:
+        assert self.types is not None  # noqa: S101
+        draft, (u,), params = self._draft, node.inputs, node.params
+        cell = -round(math.log2(params["width"]))
+        finest = self.types.cap[u]
+        frac = min(self.types.frac[u], int(params["most_frac"]))
+        held = FxpType(LOW_BITS, max(frac, cell))
+        low, high = (round(math.ldexp(params[n], held.frac)) for n in ("low", "high"))
+        step = PiecewiseLinear(
+            function=params["function"],
+            low=low,
+            high=high,
+            cut=held.frac - cell,
+            operand_frac=int(params["operand_frac"]),
+            start=int(params["start"]),
+            slopes=tuple(params["slopes"]),
+            intercepts=tuple(params["intercepts"]),
+            slope_frac=int(params["slope_frac"]),
+            intercept_frac=int(params["intercept_frac"]),
+            far_words=_far_words(low, high, held.frac + LOW_BITS - 2 - finest),
+            rounds=draft.rounds(node.scope, node.size),
+        )
+        made = draft.value(node.shape, draft.low_type(i), node.dtype)
+        return draft.step(step, [draft.shared(u, held)], made, node.scope)
+
     def _rises(self, i: int) -> FxpType | None:
         """The type in the high ring that all users of a product want, if they do."""
         users, raised = self._users[i], 0
@@ -401,3 +429,13 @@ class Emitter:
         if self.graph.nodes[i].dtype != "float32":
             return FxpType(LOW_BITS if low else HIGH_BITS, 0)
         return self._draft.low_type(i) if low else HIGH
+
+
+def _far_words(low: int, high: int, exponent: int) -> int:
+    """Words that see what x may come to: its type, at its finest, ends at 2^exponent.
+
+    What is beyond that is for the check of the recast before.
+    """
+    beyond = (2.0**exponent - min(high, -low)) / (high - low)
+    enough = (k for k, reach in enumerate(FAR_REACH) if k and beyond <= reach)
+    return next(enough, len(FAR_REACH) - 1)

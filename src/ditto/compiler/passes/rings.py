@@ -1,9 +1,9 @@
 """rings: decide for every node who computes it and in which ring.
 
-Linear algebra is native, in the low ring, and so are the coarse maximum and the tables
-of few values. Comparisons, maxima and selections by secret
-bits run in SPU on plain integers of the low ring, whatever their frac. Reciprocals,
-roots, logarithms and all we have no protocol for run in SPU's high ring.
+Linear algebra is native, in the low ring, and so are the coarse maximum, functions by
+straight lines and the tables of few values. Comparisons, maxima and selections by
+secret bits run in SPU on plain integers of the low ring, whatever their frac.
+Reciprocals, roots, logarithms and all we have no protocol for run in SPU's high ring.
 """
 
 import math
@@ -25,6 +25,7 @@ Placement = Literal[
     "product",
     "lookup",
     "maximum",
+    "lines",
     "table",
     "low",
     "high",
@@ -36,6 +37,7 @@ _OWN_STEPS: dict[str, Placement] = {
     "input": "input",
     "lookup": "lookup",
     "coarse_max": "maximum",
+    "piecewise_linear": "lines",
     "table_function": "table",
 }
 _MIN_PRECISION = 5.0

@@ -300,6 +300,9 @@ def _back(
             if table in operands:
                 cap[table] = min(cap[table], cap[i])
                 require(table, cap[i] if wanted is None else wanted)
+        case "lines":
+            for u in operands:
+                require(u, min(finest[u], int(node.params["most_frac"])))
         case "product":
             if node.dtype == "float32":
                 wanted, total = need[i], cap[i]
@@ -428,6 +431,9 @@ def _forward(
         case "input" | "high" | "table":
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
             frac[i] = min(frac[i], types.given.get(i, frac[i]))
+        case "lines":
+            natural = sum(int(node.params[f"{n}_frac"]) for n in ("operand", "slope"))
+            frac[i] = min(cap[i], natural if wanted is None else min(natural, wanted))
         case "lookup":
             table = node.inputs[0]
             held = frac[table] if table in operands else cap[i]

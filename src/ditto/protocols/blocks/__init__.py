@@ -5,12 +5,22 @@ Its docstring says what every role sees and why that tells it nothing; a protoco
 argument refers to it. All masks are fresh: a stream gives each out once.
 
 In topological order: groups, lockstep; two_party; two_to_three, replicate; product,
-bits, range_check.
+bits, masked_bits, range_check, one_hot; grid.
 """
 
 from ditto.protocols.blocks.bits import and_words, complement
+from ditto.protocols.blocks.grid import (
+    FAR_CELLS,
+    FAR_REACH,
+    MOST_FAR_WORDS,
+    Grid,
+    far_flags,
+    level_summand,
+)
 from ditto.protocols.blocks.groups import Group
 from ditto.protocols.blocks.lockstep import beside, together
+from ditto.protocols.blocks.masked_bits import BitMasks, deal_bit_masks, open_bits
+from ditto.protocols.blocks.one_hot import selected_bits, shared_one_hot
 from ditto.protocols.blocks.product import Rounds, product_fields, two_party_product
 from ditto.protocols.blocks.range_check import (
     CHECK_WIDTH,
@@ -33,10 +43,15 @@ from ditto.protocols.blocks.two_to_three import two_to_three
 
 __all__ = [
     "CHECK_WIDTH",
+    "FAR_CELLS",
+    "FAR_REACH",
+    "MOST_FAR_WORDS",
     "P0",
     "P1",
     "P2",
     "VERDICT_BITS",
+    "BitMasks",
+    "Grid",
     "Group",
     "Rounds",
     "and_words",
@@ -44,12 +59,18 @@ __all__ = [
     "cell_index",
     "check_overflow",
     "complement",
+    "deal_bit_masks",
+    "far_flags",
+    "level_summand",
     "masks_of_p0_p2",
     "note_flags",
+    "open_bits",
     "product_fields",
     "replicate",
     "replicate_two_party",
     "rerandomise",
+    "selected_bits",
+    "shared_one_hot",
     "split_of_p1",
     "together",
     "two_party_product",

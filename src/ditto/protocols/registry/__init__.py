@@ -17,7 +17,11 @@ from ditto.protocols.registry.forms import (
     give_back,
     take_operands,
 )
-from ditto.protocols.registry.functions import coarse_max_rows, table_function_rows
+from ditto.protocols.registry.functions import (
+    coarse_max_rows,
+    piecewise_linear_rows,
+    table_function_rows,
+)
 from ditto.protocols.registry.products import lookup_rows, product_rows
 from ditto.protocols.registry.row import Error, Protocol, Variant
 
@@ -28,6 +32,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     *recast_rows(),
     *paper_rows(),
     *coarse_max_rows(),
+    *piecewise_linear_rows(),
     *table_function_rows(),
     *lookup_rows(),
     *product_rows(),

@@ -1,14 +1,20 @@
-"""Rows of the functions: the coarse maximum, reciprocals and inverse roots."""
+"""Rows of the functions: the coarse maximum, lines, reciprocals and inverse roots."""
 
 from fractions import Fraction
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ditto.fixedpoint import FxpType
-from ditto.protocols.blocks import Rounds
-from ditto.protocols.coarse_max import Grid, coarse_max, coarse_max_cost
+from ditto.protocols.blocks import Grid, Rounds
+from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
+from ditto.protocols.piecewise_linear import (
+    Lines,
+    PiecewiseLinear,
+    piecewise_linear,
+    piecewise_linear_cost,
+)
 from ditto.protocols.registry.row import (
     BOTH,
     Error,
@@ -35,6 +41,15 @@ def coarse_max_rows() -> list[Protocol]:
         *(_coarse_max_row(-5.0, 9.0, 11, rounds) for rounds in BOTH),
         *(_coarse_max_row(-5.0, 9.0, 11, rounds, checked=True) for rounds in BOTH),
         *(_coarse_max_row(*row, 2) for row in ((-0.25, 0.5, 9), (-90.0, 40.0, 12))),
+    ]
+
+
+def piecewise_linear_rows() -> list[Protocol]:
+    """On few cells and on many, from a fine operand and from a coarse one."""
+    return [
+        _piecewise_linear_row(fxp(32, 16), 3, 1),
+        _piecewise_linear_row(fxp(32, 16), 3, 2, checked=True),
+        _piecewise_linear_row(fxp(32, 9), 14, 2, checked=True),
     ]
 
 
@@ -88,6 +103,56 @@ def _coarse_max_row(
         ),
         error=Error(-(2**cut), 2**cut, 0),
         between=(ends[0], ends[1] - 1),
+        work=16,
+    )
+
+
+def _piecewise_linear_row(
+    source: FxpType, reach: int, rounds: Rounds, *, checked: bool = False
+) -> Protocol:
+    """x^2 / 2 between -1 and 1, and its tangents there beyond: of cells of 1/8."""
+    ends, to = (-reach << source.frac, reach << source.frac), fxp(32, 12)
+    middles = range(-9, 10)
+    lines = Lines(
+        start=middles.start,
+        slopes=tuple(min(max(m, -8), 8) for m in middles),
+        intercepts=tuple(-128 if abs(m) > 8 else 1 - 2 * m * m for m in middles),
+        slope_frac=3,
+        intercept_frac=8,
+    )
+    grid = Grid(source, *ends, source.frac - 3)
+    function = PiecewiseLinear(grid, to, 11, lines)
+    largest = 2**-8 / to.ulp + function.error
+
+    def plain(x: Reals) -> Reals:
+        half: Any = Fraction(1, 2) if x.dtype == object else 0.5
+        size = np.abs(x)
+        exact: Reals = np.where(size < 1, size * size * half, size - half)
+        return exact
+
+    return Protocol(
+        name="piecewise linear",
+        variant=variant(rounds),
+        parameters={
+            "of": str(source),
+            "to": str(to),
+            "cells": str(grid.levels),
+            **check_of(checked),
+        },
+        formula=("V + 16" if checked else "V")
+        + " + wn + (w - f' - g + g')n' + 2(n + n') - n(n - 1)/2 - n'(n' - 1)/2 + 4w"
+        + (" + l' + 3k" if rounds == 2 else " + l' + 4k"),
+        operands=(source,),
+        result=to,
+        holds=to,
+        shapes=one_matrix,
+        run=lambda p, x: piecewise_linear(p, x, function, rounds, checked=checked),
+        plain=plain,
+        cost=lambda size: piecewise_linear_cost(
+            prod(size), function, rounds, checked=checked
+        ),
+        error=Error(-largest, largest, 0),
+        between=(grid.low, grid.high - 1),
         work=16,
     )
 

@@ -1,0 +1,90 @@
+"""Straight lines in the simulator: their slopes are gradients; draws are alike."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ditto
+from ditto.analysis import predict
+from ditto.api.local import run_local
+from ditto.plan import Plan
+from ditto.simulation import as_function
+from ditto.steps import PiecewiseLinear
+
+X = np.linspace(-6, 6, 1536, dtype=np.float32).reshape(24, 64)
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x, approximate=False)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return ditto.compile(gelu, (X,), calibration=[(X,)])
+
+
+def step_of(plan: Plan) -> tuple[PiecewiseLinear, float]:
+    """The step, and what a cell is wide."""
+    (step,) = (s for s in plan.steps if isinstance(s.kind, PiecewiseLinear))
+    assert isinstance(step.kind, PiecewiseLinear)
+    return step.kind, 2.0**step.kind.cut * plan.values[step.inputs[0]].fxp.ulp
+
+
+def slopes_at(plan: Plan, x: Any) -> Any:
+    kind, width = step_of(plan)
+    i = np.clip(np.rint(x / width) - kind.start, 0, len(kind.slopes) - 1)
+    return np.ldexp(np.array(kind.slopes, float)[i.astype(int)], -kind.slope_frac)
+
+
+def test_the_gradient_is_the_slope_of_the_line(plan: Plan) -> None:
+    with jax.enable_x64(True):
+        total = jax.grad(lambda x: as_function(plan)((x,)).sum())
+        got = total(jnp.asarray(X, jnp.float64))
+    assert np.array_equal(got, slopes_at(plan, X))
+
+
+def test_far_beyond_its_range_the_gradient_is_that_of_the_last_line(plan: Plan) -> None:
+    far = np.array([[-1e4, -100.0, 100.0, 1e4]] * 6, np.float32).repeat(16, 1)
+    far = np.resize(far, X.shape)
+    with jax.enable_x64(True):
+        total = jax.grad(lambda x: as_function(plan)((x,)).sum())
+        got = total(jnp.asarray(far, jnp.float64))
+    assert np.array_equal(got, (far > 0).astype(float))
+
+
+def test_either_line_is_taken_as_often_as_by_the_parties(plan: Plan) -> None:
+    """At a quarter of the way to the next middle, one time of four the further one."""
+    kind, width = step_of(plan)
+    cells = kind.start + np.arange(len(kind.slopes) - 1)
+    x = (cells + 0.25) * width
+    slopes, intercepts = (
+        np.ldexp(np.array(each, float), -frac)
+        for each, frac in (
+            (kind.slopes, kind.slope_frac),
+            (kind.intercepts, kind.intercept_frac),
+        )
+    )
+    near, further = (
+        slopes[k:][: len(x)] * x + intercepts[k:][: len(x)] for k in (0, 1)
+    )
+    i = int(np.abs(near - further).argmax())
+    here = np.full(X.shape, x[i], np.float32)
+    for result in (
+        ditto.simulate(plan, (here,), seed=3).result,
+        run_local(plan, (here,)).result,
+    ):
+        share = float((np.mean(result) - near[i]) / (further[i] - near[i]))
+        assert abs(share - 0.25) < 0.1
+
+
+def test_functions_that_do_not_wait_share_their_rounds() -> None:
+    def both(x: jax.Array, y: jax.Array) -> jax.Array:
+        return gelu(x) + jnp.tanh(y)
+
+    pair = ditto.compile(both, (X, X), calibration=[(X, X)])
+    assert sum(s.kind.name == "piecewise_linear" for s in pair.steps) == 2
+    assert sum(cost.rounds for cost in predict(pair)) == 4
+    assert np.abs(run_local(pair, (X, X)).result - both(X, X)).max() < 0.02
