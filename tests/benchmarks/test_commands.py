@@ -117,7 +117,10 @@ def test_protocols_holds_the_figures(tmp_path: Path) -> None:
     assert figures("matmul + recast", "spu", operands="fxp32.8") == (256, 3)
     assert figures("truncate", "spu", operands="fxp32.8") == (160, 2)
     ours = [row for row in rows if row["variant"].startswith("ours")]
-    coarse = ("coarse max", "reciprocal", "rsqrt")  # their errors are not of rounding
+    lines = [row for row in ours if row["protocol"] == "piecewise linear"]
+    assert all(row["max_error_ulp"] <= 20 for row in lines)  # GeLU within 0.005
+    # the errors of these are not of rounding
+    coarse = ("coarse max", "piecewise linear", "reciprocal", "rsqrt")
     exact = [row for row in ours if row["protocol"] not in coarse]
     assert all(row["max_error_ulp"] <= 1.5 for row in exact)
     assert all(row["seconds"] > 0 for row in rows)

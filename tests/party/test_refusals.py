@@ -39,12 +39,12 @@ X = rng.normal(size=(4, 6)).astype(np.float32)
 
 def first(w: Any, x: Any) -> Any:
     y = x @ w
-    return jnp.tanh(y).sum(-1), y
+    return jnp.tanh(y).mean(-1), y
 
 
 def further(w: Any, x: Any, y: Any) -> Any:
     y = jnp.where(np.arange(len(x))[:, None] < 2, x @ w, y)
-    return jnp.tanh(y).sum(-1), y
+    return jnp.tanh(y).mean(-1), y
 
 
 @pytest.fixture(scope="module")
