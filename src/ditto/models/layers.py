@@ -9,6 +9,7 @@ from ditto.errors import CheckpointError
 from ditto.files import JsonValue
 from ditto.plan import Tree
 
+Elementwise = Callable[[jax.Array], jax.Array]
 Params = dict[str, Tree]
 """The parameters of a model, by their place in it."""
 
@@ -19,21 +20,35 @@ ASIDE = 16.0
 """How far a secret mask moves hidden scores aside, so that none of them is the maximum;
 the product with the mask then hides them for good."""
 
+
+def _named(name: str, function: Elementwise) -> Elementwise:
+    """Found under its name in what is traced."""
+
+    def activation(x: jax.Array) -> jax.Array:
+        return function(x)
+
+    activation.__name__ = name
+    return jax.jit(activation)
+
+
 # quad stands for GeLU in models distilled for it.
-ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
-    "gelu_new": lambda x: jax.nn.gelu(x, approximate=True),
-    "gelu_pytorch_tanh": lambda x: jax.nn.gelu(x, approximate=True),
-    "quad": lambda x: 0.125 * x * x + 0.25 * x + 0.5,
-    "relu": jax.nn.relu,
-    "silu": jax.nn.silu,
-    "swish": jax.nn.silu,
+ACTIVATIONS: Mapping[str, Elementwise] = {
+    name: _named(name, function)
+    for name, function in (
+        ("gelu", lambda x: jax.nn.gelu(x, approximate=False)),
+        ("gelu_new", lambda x: jax.nn.gelu(x, approximate=True)),
+        ("gelu_pytorch_tanh", lambda x: jax.nn.gelu(x, approximate=True)),
+        ("quad", lambda x: 0.125 * x * x + 0.25 * x + 0.5),
+        ("relu", jax.nn.relu),
+        ("silu", jax.nn.silu),
+        ("swish", jax.nn.silu),
+    )
 }
 OURS = ("quad",)
 """Activations that no other software knows: it refuses models that have one."""
 
 # what softmax's exp is replaced by, in models distilled for it
-ATTENTION_WEIGHTS: dict[str, Callable[[jax.Array], jax.Array]] = {
+ATTENTION_WEIGHTS: dict[str, Elementwise] = {
     "softmax": jnp.exp,
     "relu": jax.nn.relu,
     "square": lambda x: (0.5 * x + 1) * (0.5 * x + 1),

@@ -15,6 +15,7 @@ import numpy as np
 
 from ditto.models import Model
 from ditto.plan import Tree
+from ditto.training.apart import with_activations_apart
 from ditto.training.batches import Batches, TrainingBatch
 from ditto.training.objective import Evaluate, Loss
 from ditto.training.progress import OnEvaluation, Scores
@@ -30,10 +31,11 @@ Traced = Callable[[Tree, TrainingBatch], Outputs]
 def traced(model: Model) -> Traced:
     """The float model, with its hidden states."""
     tells_texts_apart = model.config.type_vocab_size > 1
+    trace = with_activations_apart(model.trace)
 
     def outputs(params: Tree, batch: TrainingBatch) -> Outputs:
         types = (batch.types,) if tells_texts_apart else ()
-        states, logits = model.trace(params, batch.ids, batch.mask, *types)
+        states, logits = trace(params, batch.ids, batch.mask, *types)
         return logits, states
 
     return outputs

@@ -16,6 +16,7 @@ from ditto.evaluation.metrics import accuracy, f1, matthews, perplexity
 from ditto.fixedpoint import Array
 from ditto.models import Head, Model
 from ditto.plan import Tree
+from ditto.training.apart import with_activations_apart
 from ditto.training.batches import Batches, TrainingBatch
 from ditto.training.objective import Evaluate, Loss, Metric, Objective
 from ditto.training.progress import OnEvaluation, Scores
@@ -47,10 +48,11 @@ def find_metric(name: str) -> Metric:
 def logits_of(model: Model) -> Logits:
     """The float model as a function of its parameters and a batch."""
     tells_texts_apart = model.config.type_vocab_size > 1
+    apply = with_activations_apart(model.apply)
 
     def logits(params: Tree, batch: TrainingBatch) -> jax.Array:
         types = (batch.types,) if tells_texts_apart else ()
-        return model.apply(params, batch.ids, batch.mask, *types)
+        return jnp.asarray(apply(params, batch.ids, batch.mask, *types))
 
     return logits
 
