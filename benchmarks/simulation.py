@@ -3,7 +3,6 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,13 +15,17 @@ import typer
 
 from benchmarks import show
 from ditto.compiler import find_profile
-from ditto.fixedpoint import Array
 from ditto.models import Model, random_model
 from ditto.models.computation import Computation, Phase
 from ditto.owner.plans import Plans
 from ditto.owner.samples import RandomSamples
-from ditto.plan import Plan, Tree
-from ditto.simulation import Simulator, as_function
+from ditto.plan import Plan
+from ditto.simulation import Simulator
+from ditto.training.batches import TrainingBatch
+from ditto.training.distillation import logits_alone
+from ditto.training.loop import Step, training_step
+from ditto.training.quantized import quantized
+from ditto.training.supervised import Logits, cross_entropy, logits_of
 
 RESULTS = Path("docs/results/simulation.json")
 MINILM = {
@@ -34,15 +37,6 @@ MINILM = {
 """The size of MiniLM."""
 EXACT = 16
 """Texts that the exact simulator runs at once, as ``ditto eval`` does."""
-
-
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """What is asked, and the labels that are learnt."""
-
-    ids: Array
-    mask: Array
-    labels: Array
 
 
 def main(
@@ -95,67 +89,71 @@ def main(
     show.write(json_file, [result])
 
 
-def _batch(texts: int, tokens: int, vocabulary: int) -> Texts:
+def _batch(texts: int, tokens: int, vocabulary: int) -> TrainingBatch:
     rng = np.random.default_rng(0)
     ids = rng.integers(0, vocabulary, (texts, tokens)).astype(np.int32)
     lengths = rng.integers(tokens // 2, tokens + 1, texts)
     mask = (np.arange(tokens) < lengths[:, None]).astype(np.int32)
-    return Texts(ids, mask, rng.integers(0, 2, texts).astype(np.int32))
+    labels = rng.integers(0, 2, texts).astype(np.int32)
+    weights = np.ones(texts, np.float32)
+    return TrainingBatch(ids, mask, np.zeros_like(ids), labels, weights)
 
 
-Logits = Callable[[Tree, Array, Array], jax.Array]
+def _functions(model: Model, plan: Plan, batch: TrainingBatch) -> list[Logits]:
+    """The float model and the student, as training calls them."""
+    plans = {batch.ids.shape[1]: plan}
+    return [logits_of(model), logits_alone(quantized(plans, pairs=False))]
 
 
-def _student(plan: Plan) -> Logits:
-    """The plan on a batch of texts, in float32."""
-    function = as_function(plan)
-
-    def logits(params: Tree, ids: Array, mask: Array) -> jax.Array:
-        def one(text: jax.Array, kept: jax.Array) -> Tree:
-            return function((params, text[None], kept[None]))[0]
-
-        answers: jax.Array = jax.vmap(one)(jnp.asarray(ids), jnp.asarray(mask))
-        return answers
-
-    return logits
-
-
-def _forward(model: Model, plan: Plan, batch: Texts, repeat: int) -> dict[str, Any]:
+def _forward(
+    model: Model, plan: Plan, batch: TrainingBatch, repeat: int
+) -> dict[str, Any]:
     params = jax.tree.map(jnp.asarray, model.params)
-    functions = [jax.jit(model.apply), jax.jit(_student(plan))]
-    given = (params, batch.ids, batch.mask)
-    found = _in_turns([partial(f, *given) for f in functions], repeat)
+    functions = _functions(model, plan, batch)
+    found = _in_turns([partial(jax.jit(f), params, batch) for f in functions], repeat)
+    fast = np.asarray(jax.jit(functions[1])(params, batch), np.float64)
     with jax.enable_x64(True):
-        exact = np.asarray(jax.jit(_student(plan))(*given))
-    fast = np.asarray(functions[1](*given), np.float64)
+        exact = np.asarray(jax.jit(functions[1])(params, batch), np.float64)
     return found | {"largest_difference_to_exact": float(np.abs(fast - exact).max())}
 
 
-def _training(model: Model, plan: Plan, batch: Texts, repeat: int) -> dict[str, Any]:
+def _training(
+    model: Model, plan: Plan, batch: TrainingBatch, repeat: int
+) -> dict[str, Any]:
     """Steps of AdamW on the mean cross entropy."""
     optimizer = optax.adamw(1e-5)
-    params = jax.tree.map(jnp.asarray, model.params)
+    return _in_turns(
+        [
+            _stepping(
+                model, training_step(cross_entropy(f), optimizer), optimizer, batch
+            )
+            for f in _functions(model, plan, batch)
+        ],
+        repeat,
+    )
+
+
+def _stepping(
+    model: Model,
+    step: Step,
+    optimizer: optax.GradientTransformation,
+    batch: TrainingBatch,
+) -> Callable[[], jax.Array]:
+    """Each call goes a step further, and gives the loss before it."""
+    params = jax.tree.map(jnp.array, model.params)
     arrays = (params, optimizer.init(params))
-    steps = [_step(f, optimizer, batch) for f in (model.apply, _student(plan))]
-    return _in_turns([partial(step, *arrays) for step in steps], repeat)
+
+    def call() -> jax.Array:
+        nonlocal arrays
+        arrays, loss = step(arrays, batch, None)
+        return loss
+
+    return call
 
 
-def _step(
-    logits: Logits, optimizer: optax.GradientTransformation, batch: Texts
-) -> Callable[[Tree, Tree], tuple[Tree, Tree]]:
-    def loss(params: Tree) -> jax.Array:
-        answers = logits(params, batch.ids, batch.mask)
-        each = optax.softmax_cross_entropy_with_integer_labels(answers, batch.labels)
-        return jnp.asarray(each.mean())
-
-    def step(params: Tree, state: Tree) -> tuple[Tree, Tree]:
-        updates, state = optimizer.update(jax.grad(loss)(params), state, params)
-        return optax.apply_updates(params, updates), state
-
-    return jax.jit(step)
-
-
-def _exact(model: Model, plan: Plan, batch: Texts, repeat: int) -> dict[str, Any]:
+def _exact(
+    model: Model, plan: Plan, batch: TrainingBatch, repeat: int
+) -> dict[str, Any]:
     simulator = Simulator(plan)
     together = min(EXACT, len(batch.ids))
     arguments = [

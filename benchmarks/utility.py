@@ -5,10 +5,10 @@
 Trains a teacher for every column and its students, then measures each row: on whole
 development sets in the simulator, and by three parties on as many examples as are
 asked for. Every cell is written when it is done, so the command may be left and called
-again; ``--tiny`` does all of it with a network of two layers, in a minute or two.
+again; ``--tiny`` does all of it with a network of one layer, in a minute or two.
 
 GLUE has a folder for each task with ``train.tsv`` (of QNLI a subset may do) and
-``dev.tsv``; ``wikitext`` has ``wt2.train.tokens.txt`` and so on.
+``dev.tsv``.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from ditto.cli.progress import Stages, stages
 from ditto.client import Tokenizer
 from ditto.compiler import Profile, find_profile
 from ditto.errors import SetupError
+from ditto.evaluation import evenly_spaced
 from ditto.files import Json
 from ditto.models import load_model
 from ditto.owner.plans import Plans
@@ -34,7 +35,7 @@ from ditto.owner.samples import TextSamples
 from ditto.training.data import read_labelled_data, text_data
 from ditto.training.distill import calibration_texts, distill
 from ditto.training.finetune import RESULTS, finetune
-from ditto.training.measure import Measured, Measurement, evenly_spaced, rows
+from ditto.training.measure import Measured, Measurement, rows
 from ditto.training.quantized import has_pairs
 from ditto.training.settings import DistillSettings, FinetuneSettings, TrainingSettings
 
@@ -436,7 +437,7 @@ def main(
     ] = OUT,
     markdown: show.MarkdownFile = None,
     tiny: Annotated[
-        bool, typer.Option("--tiny", help="Two layers and few texts, to try it.")
+        bool, typer.Option("--tiny", help="One layer and few texts, to try it.")
     ] = False,
 ) -> None:
     """Train teachers and students, and measure what the parties compute."""

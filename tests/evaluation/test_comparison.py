@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from ditto.compiler import PROFILES
 from ditto.evaluation import Setting, compare_modes, evenly_spaced
 from tests.folders import TEXTS, bert_folder
@@ -12,14 +10,6 @@ from tests.folders import TEXTS, bert_folder
 def test_the_examples_of_the_parties_are_evenly_spaced() -> None:
     assert evenly_spaced(10, 20) == list(range(10))
     assert evenly_spaced(100, 4) == [0, 25, 50, 75]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("data") / "dev.tsv"
-    rows = [f"{text}\t{k % 2}" for k, text in enumerate(TEXTS)]
-    path.write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
-    return path
 
 
 def test_a_row_for_each_profile_and_mode(data: Path, tmp_path: Path) -> None:

@@ -21,14 +21,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bert_folder(tmp_path_factory.mktemp("bert"))
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("data") / "dev.tsv"
-    rows = [f"{text}\t{k % 2}" for k, text in enumerate(TEXTS)]
-    path.write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
-    return path
-
-
 def test_all_modes_give_the_same_answers(folder: Path, data: Path) -> None:
     exact = evaluate(folder, "sst2", data.parent, "float", SETTING)
     assert exact.count == len(TEXTS)

@@ -1,15 +1,14 @@
 """``ditto distill``: a student that costs less, from a teacher."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ditto.cli.finetune import INTERRUPTED, resuming
 from ditto.cli.report import JsonFile, Quiet, Report
 from ditto.cli.settings_flags import run_with_flags
 from ditto.cli.show import chosen_cache, table
 from ditto.cli.signals import stopping
+from ditto.cli.training_command import ConfigFile, finish
 from ditto.cli.training_progress import watching
 from ditto.extras import require
 
@@ -31,14 +30,7 @@ def distill(context: typer.Context) -> None:
 
 def train(
     flags: dict[str, str],
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONFIG.yaml",
-            help="A YAML file with the same names as keys. Flags win over it.",
-            show_default=False,
-        ),
-    ] = None,
+    config: ConfigFile = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -73,15 +65,10 @@ def train(
             on_progress=watch.progress,
             should_stop=should_stop,
         )
-    if done.was_interrupted:
-        # no line is broken, so that the command can be copied
-        report.stream(f"interrupted; go on with:\n{resuming()}\n")
-    else:
+    if not done.was_interrupted:
         report.print(scores(done))
         report.print(costs(done))
-    report.write(done.as_json())
-    if done.was_interrupted:
-        raise typer.Exit(INTERRUPTED)
+    finish(report, done.as_json(), was_interrupted=done.was_interrupted)
 
 
 def scores(done: "Distillation") -> "Table":

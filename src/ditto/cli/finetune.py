@@ -1,9 +1,6 @@
 """``ditto finetune``: a teacher, from a checkpoint or from nothing."""
 
-import shlex
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,6 +8,7 @@ from ditto.cli.report import JsonFile, Quiet, Report
 from ditto.cli.settings_flags import run_with_flags
 from ditto.cli.show import chosen_cache, table
 from ditto.cli.signals import stopping
+from ditto.cli.training_command import ConfigFile, finish
 from ditto.cli.training_progress import watching
 from ditto.extras import require
 
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ditto.training.finetune import Finetuned
-
-INTERRUPTED = 130
 
 
 def finetune(context: typer.Context) -> None:
@@ -31,14 +27,7 @@ def finetune(context: typer.Context) -> None:
 
 def train(
     flags: dict[str, str],
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONFIG.yaml",
-            help="A YAML file with the same names as keys. Flags win over it.",
-            show_default=False,
-        ),
-    ] = None,
+    config: ConfigFile = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -71,12 +60,7 @@ def train(
             should_stop=should_stop,
         )
     report.print(summary(done))
-    if done.trained.was_interrupted:
-        # no line is broken, so that the command can be copied
-        report.stream(f"interrupted; go on with:\n{resuming()}\n")
-    report.write(done.as_json())
-    if done.trained.was_interrupted:
-        raise typer.Exit(INTERRUPTED)
+    finish(report, done.as_json(), was_interrupted=done.trained.was_interrupted)
 
 
 def summary(done: "Finetuned") -> "Table":
@@ -103,14 +87,3 @@ def summary(done: "Finetuned") -> "Table":
     rows += [[name, f"{score:.4f}"] for name, score in trained.scores.items()]
     how = "not finished" if trained.was_interrupted else "written"
     return table(f"{done.folder}: {how}", ["figure"], ["value"], rows)
-
-
-def resuming() -> str:
-    """The same command, going on."""
-    flag = "--resume_from_checkpoint"
-    words = sys.argv[1:]
-    names = [word.partition("=")[0].replace("_", "-") for word in words]
-    if flag.replace("_", "-") in names:
-        place = names.index(flag.replace("_", "-"))
-        del words[place : place + (1 if "=" in words[place] else 2)]
-    return shlex.join(["ditto", *words, flag, "true"])

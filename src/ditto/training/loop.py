@@ -36,6 +36,7 @@ from ditto.training.optimizer import learning_rate, make_optimizer
 from ditto.training.progress import OnProgress, Progress, Trained
 from ditto.training.settings import TrainingSettings, arithmetic
 
+Step = Callable[[Tree, TrainingBatch, Tree], tuple[Tree, jax.Array]]
 _RECENT = 50
 """Steps that the time of a step is the mean of."""
 
@@ -316,9 +317,7 @@ def total_steps(settings: TrainingSettings, steps_per_epoch: int) -> int:
     return max(1, math.ceil(settings.num_train_epochs * steps_per_epoch))
 
 
-def training_step(
-    loss: Loss, optimizer: optax.GradientTransformation
-) -> Callable[[Tree, TrainingBatch, Tree], tuple[Tree, jax.Array]]:
+def training_step(loss: Loss, optimizer: optax.GradientTransformation) -> Step:
     """A compiled function of (parameters, optimizer's state), a batch and what is
     frozen: both after a step, and the loss before it.
 

@@ -19,6 +19,7 @@ from ditto.api.backends import (
     State,
 )
 from ditto.client import BUCKETS, bucket_of
+from ditto.evaluation.comparison import evenly_spaced
 from ditto.evaluation.metrics import accuracy, f1, matthews, perplexity
 from ditto.files import Json
 from ditto.fixedpoint import Array
@@ -79,11 +80,6 @@ def rows(
     if most is None or most >= len(every):
         return every
     return [every[k] for k in evenly_spaced(len(every), most)]
-
-
-def evenly_spaced(count: int, most: int) -> list[int]:
-    """So many of ``count`` places, the first and the last among them."""
-    return [int(k) for k in np.linspace(0, count - 1, min(most, count)).round()]
 
 
 def _rows(batches: Batches, lengths: Sequence[int]) -> Iterator[TrainingBatch]:

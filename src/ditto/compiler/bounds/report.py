@@ -202,9 +202,8 @@ def _judged(
         reach = _below(proof.reach[source], limits.get(source, math.inf))
     else:
         source, reach = node, proof.reach[node]
-    if (
-        place.kind != "recast" and not polynomial
-    ):  # what they take may have been checked before
+    if place.kind != "recast" and not polynomial:
+        # what they take may have been checked before
         reach = _below(reach, limits.get(node, math.inf))
     held: Held = "sampled"
     if place.low <= reach[0] and reach[1] < place.high:
