@@ -8,7 +8,8 @@ asked for. Every cell is written when it is done, so the command may be left and
 again; ``--tiny`` does all of it with a network of one layer, in a minute or two.
 
 GLUE has a folder for each task with ``train.tsv`` (of QNLI a subset may do) and
-``dev.tsv``.
+``dev.tsv``; beside them, ``wikitext`` has ``wt2.train.tokens.txt``,
+``wt2.valid.tokens.txt`` and ``wt2.test.tokens.txt``.
 """
 
 import hashlib
@@ -24,24 +25,25 @@ import typer
 from benchmarks import show
 from benchmarks.tiny_models import write_tiny_glue
 from ditto.cli.progress import Stages, stages
-from ditto.client import Tokenizer
 from ditto.compiler import Profile, find_profile
 from ditto.errors import SetupError
 from ditto.evaluation import evenly_spaced
 from ditto.files import Json
 from ditto.models import load_model
 from ditto.owner.plans import Plans
-from ditto.owner.samples import TextSamples
-from ditto.training.data import read_labelled_data, text_data
-from ditto.training.distill import calibration_texts, distill
+from ditto.training.distill import distill, lost_points
+from ditto.training.distill_run import open_run
 from ditto.training.finetune import RESULTS, finetune
 from ditto.training.measure import Measured, Measurement, rows
-from ditto.training.quantized import has_pairs
 from ditto.training.settings import DistillSettings, FinetuneSettings, TrainingSettings
 
 OUT = Path("docs/results/utility.json")
 PACKAGES = ("jax", "numpy", "optax", "spu")
-MATTHEWS = "matthews"
+MATTHEWS, PERPLEXITY = "matthews", "perplexity"
+FROM_NOTHING = "gpt2"
+"""The model that is trained here from nothing."""
+BLOCKS = 64
+"""Of a text, so many are measured."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Column:
     def name(self) -> str:
         """As folders are called."""
         return f"{self.model}-{self.task}"
+
+    @property
+    def is_language(self) -> bool:
+        """Whether texts are continued, not classified."""
+        return self.metric == PERPLEXITY
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,12 @@ def _told(
 
 
 _SHORT = {"max_seq_length": 64, "length_buckets": (8, 12, 16, 24, 32)}
+_GPT2: Json = {
+    "config_name": "gpt2-base",
+    "config_overrides": "n_embd=256,n_layer=4,n_head=4,n_positions=128,vocab_size=8192",
+    "max_steps": 1500, "per_device_train_batch_size": 16, "eval_steps": 500,
+    "lr_scheduler_type": "cosine", "weight_decay": 0.1, "max_eval_samples": 256,
+}  # fmt: skip
 _PAIRS = {"length_buckets": (64, 128)}
 COLUMNS = (
     _column(
@@ -160,6 +173,11 @@ COLUMNS = (
     ),
     _column("mpnet", "sst2", 64, _told(3e-5, 1), _told(1e-4, 1, (3e-5, 1)),
             samples=8000),
+    _column(
+        FROM_NOTHING, "wikitext", 64, _told(2e-3, 1) | _GPT2,
+        _told(1e-3, 1, (5e-4, 1)) | {"max_steps": 300, "max_eval_samples": 256},
+        metric=PERPLEXITY,
+    ),
 )  # fmt: skip
 TINY = (
     _column(
@@ -220,7 +238,8 @@ class Bench:
 
     column: Column
     seed: int
-    encoder: str
+    encoder: str | None
+    """None: the teacher is trained from nothing."""
     data: Path
     work: Path
     shown: Stages
@@ -233,15 +252,21 @@ class Bench:
         """Where the teacher and the students are."""
         return self.work / f"{self.column.name}-{self.seed}"
 
-    def _files(self) -> Json:
-        place = self.data / self.column.task
-        train = sorted(place.glob("train*.tsv"))
-        if not train or not (place / "dev.tsv").is_file():
-            raise SetupError(f"{place} has no train.tsv, or no dev.tsv.")
+    def _files(self, held_out: str = "valid") -> Json:
+        """What is learnt from, and what is held out; of a text there are two."""
+        place, is_language = self.data / self.column.task, self.column.is_language
+        names = (
+            ("*train*.txt", f"*{held_out}*.txt")
+            if is_language
+            else ("train*.tsv", "dev.tsv")
+        )
+        found = [next(iter(sorted(place.glob(name))), None) for name in names]
+        if None in found:
+            raise SetupError(f"{place} has no {names[0]}, or no {names[1]}.")
         return {
-            "task_name": self.column.task,
-            "train_file": train[0],
-            "validation_file": place / "dev.tsv",
+            "task_name": None if is_language else self.column.task,
+            "train_file": found[0],
+            "validation_file": found[1],
             "seed": self.seed,
         }
 
@@ -249,13 +274,14 @@ class Bench:
         """The teacher's folder, trained if it is not there."""
         folder = self.folder / "teacher"
         told = {**self._files(), **self.column.teacher, "output_dir": folder}
-        told["model_name_or_path"] = self.encoder
+        if self.encoder is not None:
+            told["model_name_or_path"] = self.encoder
         self._trained(folder, lambda: finetune(_resumable(FinetuneSettings(**told))))
         return folder
 
-    def settings(self, row: Row) -> DistillSettings:
+    def settings(self, row: Row, held_out: str = "valid") -> DistillSettings:
         """How the student of a row is trained."""
-        told = {**self._files(), **self.column.student}
+        told = {**self._files(held_out), **self.column.student}
         told |= {
             "output_dir": self.folder / str(row.student),
             "teacher_model_name_or_path": str(self.folder / "teacher"),
@@ -284,27 +310,23 @@ class Bench:
 
     def measure(self, row: Row, mode: str) -> Measured:
         """A cell."""
-        folder = self.weights(row)
-        teacher, model = load_model(self.folder / "teacher"), load_model(folder)
-        tokenizer = Tokenizer.load(folder)
-        settings = self.settings(ROWS[1])  # data are the same in all rows
-        labelled = read_labelled_data(settings)
-        limit = min(settings.max_seq_length, teacher.max_tokens)
-        held_out = text_data(labelled, settings, tokenizer, limit).validation
-        assert held_out is not None  # noqa: S101, there is a dev.tsv
-        pairs = has_pairs(teacher, [held_out])
+        model = load_model(self.weights(row))
+        run = open_run(self.settings(ROWS[1], "test"), self.shown.stage)
         measurement = Measurement(
-            teacher,
-            pairs=pairs,
+            run.teacher,
+            pairs=run.pairs,
             on_count=lambda who, k, n: self.shown.count(f"{row.name}, {who}", k, n),
         )
-        most = self.mpc_examples if mode == "mpc" else self.limit
+        every = self.limit or (BLOCKS if self.column.is_language else None)
         # one length: each is one more function to compile for every row
-        examples = rows(held_out, self.column.length, most, buckets=())
+        examples = rows(run.validation, self.column.length, every, buckets=())
+        if mode == "mpc":
+            examples = [
+                examples[k] for k in evenly_spaced(len(examples), self.mpc_examples)
+            ]
         if mode == "float":
             return measurement.in_float(model, examples)
-        samples = TextSamples(tokenizer, calibration_texts(labelled))
-        plans = Plans(model, row.compiled_by(), samples)
+        plans = Plans(model, row.compiled_by(), run.samples)
         if mode == "simulate":
             return measurement.in_simulator(plans, examples, self.shown.stage)
         return measurement.by_parties(plans, examples, self.shown.stage)
@@ -350,9 +372,9 @@ def measure_column(bench: Bench, chosen: Sequence[Row], document: Document) -> N
 def _figures(found: Measured, metric: str, of_float: Json | None) -> Json:
     score = found.scores[metric]
     whole = score if of_float is None else of_float["score"]
-    figures = {
+    figures: Json = {
         "score": round(score, 5),
-        "drop_points": round(100 * (whole - score), 3),
+        "drop_points": round(lost_points(metric, whole, score), 3),
         "examples": found.examples,
         "agreement": round(found.scores["agreement"], 5),
         "retried": found.retried,
@@ -363,14 +385,14 @@ def _figures(found: Measured, metric: str, of_float: Json | None) -> Json:
     if found.mode == "mpc":
         figures["seconds"] = round(found.seconds or 0, 3)
         del figures["drop_points"]  # of other examples than the float model's
-    if found.mode == "simulate":
+    if found.mode == "simulate" and metric != PERPLEXITY:
         figures["answers"] = "".join(str(label) for label in found.answers)
     return figures
 
 
 def _likeness(found: Measured, simulated: Json | None) -> Json:
     """How often three parties gave the simulator's label."""
-    if found.mode != "mpc" or simulated is None:
+    if found.mode != "mpc" or simulated is None or "answers" not in simulated:
         return {}
     told = [int(label) for label in simulated["answers"]]
     places = evenly_spaced(len(told), found.examples)
@@ -441,7 +463,7 @@ def main(
     ] = False,
 ) -> None:
     """Train teachers and students, and measure what the parties compute."""
-    encoders = {"minilm": minilm, "mpnet": mpnet}
+    encoders: dict[str, str | None] = {"minilm": minilm, "mpnet": mpnet}
     columns: Sequence[Column] = COLUMNS
     if tiny:
         data, encoders["tiny"] = write_tiny_glue(work)
@@ -452,7 +474,8 @@ def main(
     columns = [
         column
         for column in columns
-        if encoders.get(column.model) and (not wanted or column.name in wanted)
+        if column.model == FROM_NOTHING or encoders.get(column.model)
+        if not wanted or column.name in wanted
     ]
     if not columns:
         raise SetupError(
@@ -464,7 +487,7 @@ def main(
     with stages() as shown:
         for column in columns:
             for seed in show.names(seeds):
-                encoder = str(encoders[column.model])
+                encoder = encoders.get(column.model)
                 bench = Bench(column, int(seed), encoder, data, work, shown, mpc, limit)
                 measure_column(bench, chosen, document)
     texts, numbers = ["column", "row", "mode"], [

@@ -10,63 +10,40 @@ is measured as it will be run.
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from ditto.analysis import estimate
-from ditto.client import Tokenizer
-from ditto.compiler import Profile, find_profile
 from ditto.errors import SetupError
 from ditto.files import Json
-from ditto.models import Head, Model, from_checkpoint, read_checkpoint
-from ditto.models.hub import find_folder
-from ditto.owner.plans import Plans
-from ditto.owner.samples import Text, TextSamples
-from ditto.plan import Plan, Tree
-from ditto.training.batches import Batches, TrainingBatch
+from ditto.models import Model
+from ditto.plan import Tree
 from ditto.training.card import CARD, write_card
 from ditto.training.data import (
-    Data,
-    LabelledData,
     is_plain_text,
-    language_data,
-    read_labelled_data,
-    text_data,
 )
+from ditto.training.distill_run import Cost, DistillRun, open_run
 from ditto.training.distillation import Traced, traced
-from ditto.training.examples import find_task, read_plain_text
+from ditto.training.examples import find_task
 from ditto.training.finetune import RESULTS, move_files, write_model
 from ditto.training.measure import (
     Measured,
     Measurement,
     OnCount,
     lengths_of,
-    rows,
     usual_length,
 )
 from ditto.training.progress import OnProgress, Trained
-from ditto.training.quantized import has_pairs, lengths, make_plans, quantized
+from ditto.training.quantized import lengths, make_plans, quantized
 from ditto.training.settings import DistillSettings
-from ditto.training.source import checkpoint_labels, copy_tokenizer
+from ditto.training.source import copy_tokenizer
 from ditto.training.stages import distill_stages
 from ditto.training.supervised import METRICS
 
-_CALIBRATION_TEXTS = 32
-"""Training texts that plans are calibrated on, beside what people type otherwise."""
 _POINTS = 100.0
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What an answer costs, of all parties together."""
-
-    tokens: int
-    bytes: float
-    rounds: float
 
 
 @dataclass(frozen=True)
@@ -117,37 +94,6 @@ class Distillation:
         }
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What all steps of a run work with."""
-
-    settings: DistillSettings
-    profile: Profile
-    folder: Path
-    """The teacher's."""
-    teacher: Model
-    student: Model
-    data: Data
-    validation: Batches
-    samples: TextSamples
-    pairs: bool
-    on_stage: Callable[[str], None]
-
-    def plans(self, model: Model) -> Plans:
-        """Of a model, calibrated on the training texts."""
-        return Plans(model, self.profile, self.samples)
-
-    def examples(self, most: int | None = None) -> list[TrainingBatch]:
-        """Of the validation file: all, or so many."""
-        limit = min(self.settings.max_seq_length, self.teacher.max_tokens)
-        return rows(self.validation, limit, most)
-
-    def costs(self, plans: Plans, sizes: Sequence[int]) -> tuple[Cost, ...]:
-        """For each length."""
-        made = make_plans(plans, sizes, pairs=self.pairs, on_stage=self.on_stage)
-        return tuple(_cost(size, made[size]) for size in sizes)
-
-
 def distill(
     settings: DistillSettings,
     *,
@@ -162,7 +108,7 @@ def distill(
     Raises SetupError if the untrained student is good enough.
     """
     on_stage("prepare: reading the data and the teacher")
-    run = _open(settings, on_stage)
+    run = open_run(settings, on_stage)
     measurement = Measurement(run.teacher, pairs=run.pairs, on_count=on_count)
     result = _prepare(run, measurement)
     done = distill_stages(
@@ -184,72 +130,7 @@ def distill(
     return _convert(run, result, measurement)
 
 
-def _open(settings: DistillSettings, on_stage: Callable[[str], None]) -> _Run:
-    folder = find_folder(settings.teacher_model_name_or_path)
-    teacher = from_checkpoint(read_checkpoint(folder))
-    tokenizer = Tokenizer.load(folder)
-    limit = min(settings.max_seq_length, teacher.max_tokens)
-    texts: Sequence[Text]
-    if is_plain_text(settings):
-        _demand_head(teacher, Head.TEXT_GENERATION)
-        data = language_data(settings, tokenizer, limit)
-        texts = _paragraphs(read_plain_text(settings.train_file))
-    else:
-        _demand_head(teacher, Head.TEXT_CLASSIFICATION)
-        labelled = read_labelled_data(settings, checkpoint_labels(folder))
-        data = text_data(labelled, settings, tokenizer, limit)
-        texts = calibration_texts(labelled)
-    if data.validation is None:
-        raise SetupError("A student is measured beside its teacher: validation_file.")
-    return _Run(
-        settings,
-        find_profile(settings.profile),
-        folder,
-        teacher,
-        _student(teacher, settings),
-        data,
-        data.validation,
-        TextSamples(tokenizer, texts),
-        has_pairs(teacher, [data.train, data.validation]),
-        on_stage,
-    )
-
-
-def calibration_texts(data: LabelledData) -> list[Text]:
-    """The first training texts: what the model will be asked is like them."""
-    return [
-        each.text if each.pair is None else (each.text, each.pair)
-        for each in data.train[:_CALIBRATION_TEXTS]
-    ]
-
-
-def _demand_head(teacher: Model, head: Head) -> None:
-    if teacher.head is not head:
-        raise SetupError(
-            f"The training file is for {head.value}, the teacher for "
-            f"{teacher.head.value}."
-        )
-
-
-def _paragraphs(text: str) -> list[str]:
-    """Some of a long text, for calibration."""
-    lines = [line.strip() for line in text.splitlines()]
-    long = [line for line in lines if len(line.split()) > 8] or [text]
-    return long[:_CALIBRATION_TEXTS]
-
-
-def _student(teacher: Model, settings: DistillSettings) -> Model:
-    changes: Json = {}
-    if settings.activation is not None:
-        changes["hidden_act"] = settings.activation
-    if settings.attention_weights is not None:
-        changes["attention_weights"] = settings.attention_weights
-    student = teacher.with_config(**changes)
-    _ = student.config  # refuses what there is not
-    return student
-
-
-def _prepare(run: _Run, measurement: Measurement) -> Distillation:
+def _prepare(run: DistillRun, measurement: Measurement) -> Distillation:
     """The teacher's score, the costs, and what the student is worth untrained."""
     settings, every = run.settings, run.examples()
     sizes = lengths_of(every)
@@ -273,10 +154,10 @@ def _prepare(run: _Run, measurement: Measurement) -> Distillation:
 
 
 def _refuse_if_good(
-    run: _Run, metric: str, teacher: Measured, untrained: Measured
+    run: DistillRun, metric: str, teacher: Measured, untrained: Measured
 ) -> None:
     due, got = teacher.scores[metric], untrained.scores[metric]
-    lost = _lost_points(metric, due, got)
+    lost = lost_points(metric, due, got)
     allowed = run.settings.tolerance
     if untrained.overflows or not allowed or lost > allowed:
         return
@@ -294,7 +175,7 @@ def _refuse_if_good(
     )
 
 
-def _lost_points(metric: str, due: float, got: float) -> float:
+def lost_points(metric: str, due: float, got: float) -> float:
     """How many points, or per cent of perplexity, are lost."""
     if METRICS[metric].greater_is_better:
         return _POINTS * (due - got)
@@ -309,7 +190,7 @@ def _metric(settings: DistillSettings) -> str:
     return "matthews" if task is not None and task.metric == "matthews" else "accuracy"
 
 
-def _quantized(run: _Run, params: Tree) -> Traced:
+def _quantized(run: DistillRun, params: Tree) -> Traced:
     """The student by plans that are calibrated on its weights so far."""
     plans = run.plans(replace(run.student, params=params))
     sizes = lengths([run.data.train, run.validation])
@@ -317,7 +198,9 @@ def _quantized(run: _Run, params: Tree) -> Traced:
     return quantized(made, pairs=run.pairs)
 
 
-def _convert(run: _Run, result: Distillation, measurement: Measurement) -> Distillation:
+def _convert(
+    run: DistillRun, result: Distillation, measurement: Measurement
+) -> Distillation:
     """Measure the student as it will be run, and write its folder."""
     settings, every = run.settings, run.examples()
     params = jax.tree.map(np.asarray, result.student.params)
@@ -345,8 +228,3 @@ def _convert(run: _Run, result: Distillation, measurement: Measurement) -> Disti
         write_card(files / CARD, done.as_json(), settings)
         move_files(files, settings.output_dir)
     return done
-
-
-def _cost(tokens: int, plan: Plan) -> Cost:
-    found = estimate(plan)
-    return Cost(tokens, found.bytes, found.rounds)
