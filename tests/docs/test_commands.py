@@ -162,8 +162,8 @@ class Shell:
         assert process.stdout is not None
         try:
             ready = process.stdout.readline()
-            assert re.match(r"ready: (model|minilm), at ", ready), command
-            if command.startswith("ditto serve"):
+            assert re.match(r"ready: (model|minilm|my-sst2), at ", ready), command
+            if command.startswith("ditto serve --local $MODEL_DIR"):
                 self.find_parties()
             yield
         finally:
@@ -196,7 +196,10 @@ def pip_cache() -> str:
     "document",
     [
         "README.md",
+        "docs/tutorials/private-search.md",
+        "docs/tutorials/your-own-function.md",
         "docs/how-to/ask-a-model.md",
+        "docs/tutorials/private-classifier.md",
         "docs/how-to/answers-in-seconds.md",
         "docs/how-to/measure.md",
     ],
@@ -221,10 +224,10 @@ def test_what_a_document_says_can_be_typed(
 
 
 def test_the_gateway_is_told_of_alike() -> None:
-    """README has the commands and the program of the how-to, so they are run there."""
-    readme = set(blocks(ROOT / "README.md"))
+    """The tutorial has the commands and the program of the how-to, to be run there."""
+    tutorial = set(blocks(ROOT / "docs" / "tutorials" / "private-search.md"))
     first, program, *_ = blocks(ROOT / "docs" / "how-to" / "gateway.md")
-    assert {first, program} <= readme
+    assert {first, program} <= tutorial
 
 
 def test_no_command_is_called_long_in_vain() -> None:

@@ -1,4 +1,4 @@
-"""The examples run as the README says."""
+"""The examples run as the tutorial says."""
 
 import re
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "tutorials" / "your-own-function.md"
 
 
 def run(example: str) -> str:
@@ -23,9 +24,7 @@ def test_private_linear_layer() -> None:
     assert found is not None, said
     assert float(found.group(1)) < 0.01
     assert float(found.group(2)) == round(128 * 768 * (2 * 32 + 32 + 3 * 14) / 8e6, 2)
-    assert (
-        f"{found.group(2)} MB between the parties" in (ROOT / "README.md").read_text()
-    )
+    assert f"{found.group(2)} MB between the parties" in TUTORIAL.read_text()
 
 
 def test_compile_a_function() -> None:
@@ -33,5 +32,5 @@ def test_compile_a_function() -> None:
     found = re.search(r"largest error (\S+), (\S+) MB, (\d+) rounds", said)
     assert found is not None, said
     assert float(found.group(1)) < 0.01
-    assert f"{found.group(2)} MB" in (ROOT / "README.md").read_text()
+    assert f"{found.group(2)} MB" in TUTORIAL.read_text()
     assert "einsum + recast" in said

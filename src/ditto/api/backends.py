@@ -27,6 +27,7 @@ from ditto.client import (
 from ditto.errors import WarmProcessError, WarmWarning
 from ditto.files import warm_socket
 from ditto.fixedpoint import Array
+from ditto.frames import Arrays
 from ditto.launch import Launched
 from ditto.models import Model
 from ditto.models.computation import Computation, function_of
@@ -209,6 +210,8 @@ class PartiesBackend(Backend):
         """What the client sent to the parties for every computation, in bytes."""
         self.spent: list[list[Json]] = []
         """For every computation, how each party spent its seconds."""
+        self.dealt: Sequence[Arrays] = ()
+        """What each party got of the last question."""
 
     @property
     def trio(self) -> Trio:
@@ -299,6 +302,7 @@ class PartiesBackend(Backend):
         )
         seconds = max(reply.seconds for reply in replies)
         steps = step_costs(plan, [reply.steps for reply in replies])
+        self.dealt = dealt
         self.uploaded.append(sum(a.nbytes for arrays in dealt for a in arrays.values()))
         self.runs.append(Run(None, steps, seconds, in_range, plan.digest))
         self.spent.append([{k: getattr(r, k) for k in _SPENT} for r in replies])

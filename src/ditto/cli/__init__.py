@@ -9,6 +9,7 @@ from ditto.cli import (
     bench,
     cache,
     convert,
+    demo,
     distill,
     doctor,
     evaluate,
@@ -40,6 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # joins the lines of a paragraph
 )
+app.command("demo")(with_named_values(demo.demo))
 app.command("run")(with_named_values(run.run))
 app.command("generate")(with_named_values(generate.generate))
 app.command("serve")(with_named_values(serve.serve))

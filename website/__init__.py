@@ -1,0 +1,1 @@
+"""The documentation site: ``mkdocs build``. Reference pages are made from the code."""
