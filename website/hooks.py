@@ -21,6 +21,7 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "RELEASING.md": "releasing.md",
     "deploy/README.md": "deploy.md",
 }
 """Files of the repository, and the pages that they are on the site."""
