@@ -54,7 +54,7 @@ Source
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -141,17 +141,17 @@ class Lines:
                 f"slopes and {self.intercept_bits} of intercepts."
             )
 
-    @property
+    @cached_property
     def slope_bits(self) -> int:
         """n: what tells a slope from the lowest; one at least."""
         return max(1, (max(self.slopes) - min(self.slopes)).bit_length())
 
-    @property
+    @cached_property
     def intercept_bits(self) -> int:
         """n': the same of an intercept."""
         return max(1, (max(self.intercepts) - min(self.intercepts)).bit_length())
 
-    @property
+    @cached_property
     def steepest(self) -> float:
         """The largest slope, whatever its sign."""
         return math.ldexp(max(abs(m) for m in self.slopes), -self.slope_frac)
@@ -211,7 +211,7 @@ class PiecewiseLinear:
         frac = self.operand_frac + self.lines.slope_frac
         return frac - self.lines.intercept_frac
 
-    @property
+    @cached_property
     def product(self) -> FxpType:
         """The type of m x + d: the smallest ring that holds it."""
         frac = self.operand_frac + self.lines.slope_frac
@@ -389,16 +389,15 @@ def _weighted(bits: Sequence[Words], shifts: Sequence[int]) -> Words:
 @lru_cache(maxsize=64)
 def _largest(grid: Grid, lines: Lines) -> float:
     """A bound of the lines wherever they are used."""
-    largest = 0.0
-    for level in grid.legal:
-        middle = grid.base + (level << grid.cut)
-        i = lines.at(middle >> grid.cut)
-        slope = math.ldexp(lines.slopes[i], -lines.slope_frac)
-        intercept = math.ldexp(lines.intercepts[i], -lines.intercept_frac)
-        for end in (middle - (1 << grid.cut), middle + (1 << grid.cut)):
-            x = min(max(end, grid.low), grid.high) * grid.type.ulp
-            largest = max(largest, abs(slope * x + intercept))
-    return largest
+    middles = grid.base + (np.asarray(grid.legal) << grid.cut)
+    places = np.clip((middles >> grid.cut) - lines.start, 0, len(lines.slopes) - 1)
+    slopes = np.ldexp(np.asarray(lines.slopes, np.float64), -lines.slope_frac)
+    intercepts = np.ldexp(
+        np.asarray(lines.intercepts, np.float64), -lines.intercept_frac
+    )
+    ends = np.stack([middles - (1 << grid.cut), middles + (1 << grid.cut)])
+    x = np.clip(ends, grid.low, grid.high) * grid.type.ulp
+    return float(np.abs(slopes[places] * x + intercepts[places]).max())
 
 
 @lru_cache(maxsize=64)

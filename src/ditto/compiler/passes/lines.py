@@ -70,21 +70,32 @@ def _candidates(
     """All lines within the error, on cells of one width."""
     width = 2.0**-exponent
     half = _half_range(reach, width)
+    if _least_error(name, half, exponent) > error:
+        return
     for slope_frac in _SLOPE_FRACS:
         for intercept_frac in _INTERCEPT_FRACS:
             lines, largest = _rounded_lines(
                 name, half, exponent, slope_frac, intercept_frac
             )
-            if largest > error:
+            needed = _operand_frac(lines, error - largest)
+            if needed is None:
                 continue
-            for operand_frac in _OPERAND_FRACS:
-                total = largest + 1.5 * math.ldexp(lines.steepest, -operand_frac)
-                if total > error:
-                    continue
-                priced = _priced(lines, half * width, width, operand_frac, total)
-                if priced is not None:
-                    yield priced
-                    break  # a finer operand costs more
+            total = largest + _operand_error(lines, needed)
+            priced = _priced(lines, half * width, width, needed, total)
+            if priced is not None:
+                yield priced
+                if needed == _operand_frac(lines, error):
+                    break  # finer intercepts cost more, and leave x no coarser
+
+
+def _operand_frac(lines: Lines, error: float) -> int | None:
+    """The least frac of x that loses no more than an error: a finer one costs more."""
+    fracs = (f for f in _OPERAND_FRACS if _operand_error(lines, f) <= error)
+    return next(fracs, None)
+
+
+def _operand_error(lines: Lines, frac: int) -> float:
+    return 1.5 * math.ldexp(lines.steepest, -frac)
 
 
 def _half_range(reach: float, width: float) -> int:
@@ -103,7 +114,16 @@ def _guard(levels: int) -> int:
     return max(1, levels // _GUARD)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
+def _least_error(name: str, half: int, exponent: int) -> float:
+    """Below which no line with any bits comes, on cells of this width: half of how far
+    the function is from its chord at the middle of two cells."""
+    _, y = _points(name, half, exponent)
+    chord = (y[:, 0] + y[:, -1]) / 2
+    return float(np.abs(chord - y[:, _POINTS // 2]).max()) / 2
+
+
+@lru_cache(maxsize=4096)
 def _rounded_lines(
     name: str, half: int, exponent: int, slope_frac: int, intercept_frac: int
 ) -> tuple[Lines, float]:
