@@ -31,8 +31,10 @@ _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is no file of the folder."""
-    made = {ROOT_PAGES[name]: (ROOT / name).read_text("utf-8") for name in ROOT_PAGES}
-    for path, text in (made | pages()).items():
+    of_root = {
+        ROOT_PAGES[name]: (ROOT / name).read_text("utf-8") for name in ROOT_PAGES
+    }
+    for path, text in (of_root | pages()).items():
         files.append(File.generated(config, path, content=text))
     return files
 
@@ -51,10 +53,10 @@ def on_page_markdown(
         path, sharp, anchor = target.partition("#")
         if not path or ":" in path or here.startswith("reference/"):
             return match.group()
-        found = site_path(posixpath.normpath(posixpath.join(place, path)), files)
-        if found is None:
+        goal = site_path(posixpath.normpath(posixpath.join(place, path)), files)
+        if goal is None:
             return text
-        back = posixpath.relpath(found, posixpath.dirname(here) or ".")
+        back = posixpath.relpath(goal, posixpath.dirname(here) or ".")
         return f"{mark}[{text}]({back}{sharp}{anchor})"
 
     parts = _FENCE.split(markdown)  # code stays as it is

@@ -22,6 +22,14 @@ from ditto.party.server.config import PartyConfig
 from ditto.training.settings import DistillSettings, FinetuneSettings
 from ditto.wire.agreement import Agreement, Limits, MemberDomain, PartyTerms, Versions
 
+_HELP = (
+    "`ditto COMMAND --help` says the same; the flags of `finetune` and `distill` are "
+    "under [settings](settings.md)."
+)
+_KEYS = (
+    "Every key of the files that you write. In an agreement `ca_file`, a file in the "
+    "same folder, may stand in place of `ca`."
+)
 SETTINGS: dict[str, tuple[str, type[BaseModel]]] = {
     "Agreement": ("`deployment.toml`: what three organisations agree on.", Agreement),
     "Parties of an agreement": ("`[[parties]]`, three of them.", PartyTerms),
@@ -47,7 +55,7 @@ def pages() -> dict[str, str]:
 
 def _commands() -> str:
     command = typer.main.get_command(app)
-    lines = ["# Commands", "", "`ditto COMMAND --help` says the same."]
+    lines = ["# Commands", "", _HELP]
     for path, each in _walk(command, ("ditto",)):
         lines += ["", f"## {' '.join(path)}", "", inspect.cleandoc(each.help or "")]
         lines += ["", *_parameters(each)]
@@ -70,27 +78,32 @@ def _parameters(command: Any) -> list[str]:
         if parameter.name == "help" or getattr(parameter, "hidden", False):
             continue
         if parameter.param_type_name == "option":
-            said = ", ".join(f"`{name}`" for name in parameter.opts)
+            names = ", ".join(f"`{name}`" for name in parameter.opts)
             text = parameter.help or ""
         else:
-            said = f"`{(parameter.metavar or parameter.name or '').upper()}`"
+            names = f"`{(parameter.metavar or parameter.name or '').upper()}`"
             text = getattr(parameter, "help", None) or ""
         default = parameter.default
-        shown = "" if default in (None, False, ()) or callable(default) else default
-        rows.append([said, str(shown), text])
+        if parameter.required:
+            shown = "required"
+        elif default is None or default is False or default == () or callable(default):
+            shown = ""
+        else:
+            shown = str(default)
+        rows.append([names, shown, text])
     return _table(["option", "default", "meaning"], rows) if rows else []
 
 
 def _settings() -> str:
-    lines = ["# Settings", "", "Every key of every file that Ditto reads."]
+    lines = ["# Settings", "", _KEYS]
     for title, (where, model) in SETTINGS.items():
-        said = _attribute_texts(model)
+        meanings = _attribute_texts(model)
         rows = [
             [
                 f"`{name}`",
                 _type(field),
                 _default(field),
-                field.description or said.get(name, ""),
+                field.description or meanings.get(name, ""),
             ]
             for name, field in model.model_fields.items()
         ]
@@ -105,7 +118,7 @@ def _type(field: FieldInfo) -> str:
     shown = name if name and not getattr(kind, "__args__", None) else str(kind)
     for prefix in ("typing.", "pathlib._local.", "pathlib.", "<class '", "'>"):
         shown = shown.replace(prefix, "")
-    shown = re.sub(r"Annotated\[(\w+), .*?\)\]", r"\1", shown)
+    shown = re.sub(r"Annotated\[(\w+), FieldInfo\(.*?\]\)\]", r"\1", shown)
     return f"`{re.sub(r'(?:[a-z_]+[.])+(?=[A-Z])', '', shown)}`"
 
 
@@ -196,12 +209,17 @@ def _methods(kind: type) -> list[str]:
     rows = [
         [f"`{name}`", _first_line(member)]
         for name, member in inspect.getmembers(kind)
-        if not name.startswith("_")
-        and (inspect.isfunction(member) or isinstance(member, property))
-        and getattr(member, "__module__", "ditto").startswith("ditto")
-        and inspect.getdoc(member)
+        if not name.startswith("_") and _is_ours(member) and inspect.getdoc(member)
     ]
     return _table(["method", "meaning"], rows) if rows else []
+
+
+def _is_ours(member: Any) -> bool:
+    """A method or property that no base from elsewhere has brought."""
+    function = member.fget if isinstance(member, property) else member
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        return False
+    return function.__module__.startswith("ditto")
 
 
 def _signature(value: object) -> str:
@@ -223,7 +241,9 @@ def _first_line(value: object) -> str:
 
 def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     def line(cells: Iterable[str]) -> str:
-        clean = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+        joined = (" ".join(cell.split()) for cell in cells)
+        # inside code the sign is no end of a cell
+        clean = (c if c.startswith("`") else c.replace("|", "\\|") for c in joined)
         return f"| {' | '.join(clean)} |"
 
     headings = [*headings]

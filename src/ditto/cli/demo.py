@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ditto.cli.early import early_parties
+from ditto.cli.exit_codes import ExitCode
 from ditto.cli.progress import stages
 from ditto.cli.report import JsonFile, Quiet, Report
 from ditto.cli.show import chosen_cache, table
-from ditto.cli.words import answer_as_json, shown_answer, shown_text
+from ditto.cli.words import answer_as_json, shown_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +27,7 @@ TEXTS = (
 )
 _BARS = "▁▂▃▄▅▆▇█"
 _KEYS = "keys"
-"""How names of arrays begin that have a text in them."""
+"""How names of arrays begin that hold the keys of a text."""
 _BLOCK = 16
 """Bytes; see ``sharing/points.py`` for the form of a key."""
 _SHOWN = 8
@@ -77,8 +78,8 @@ def demo(
     report.print(_views(tokens[-1], backend.dealt))
     run = backend.runs[-1]
     report.print(
-        "Any two of the parties together could read the text, none alone can: what "
-        "each of them got is as likely for any other text of that length.\n"
+        "Any two of the parties together could read the text, none alone can: to "
+        "each of them any other text of that length would look the same.\n"
         f"An answer took the parties {run.seconds:.2f} s, {run.rounds} rounds and "
         f"{run.bytes / 1e6:.2f} MB between them; all of this {seconds:.0f} s.\n"
         "Next: `ditto run MODEL_DIR --text ...` asks a model of your own."
@@ -86,8 +87,9 @@ def demo(
     report.write(
         {
             "answers": [
-                answer_as_json(answer, one, None) | {"float": shown_answer(due)}
-                for one, answer, due in zip(texts, answers, exact, strict=True)
+                answer_as_json(answer, each, None)
+                | {"float": dict(plain.probabilities or {})}
+                for each, answer, plain in zip(texts, answers, exact, strict=True)
             ],
             "bytes": run.bytes,
             "rounds": run.rounds,
@@ -95,33 +97,35 @@ def demo(
             "all_seconds": seconds,
         }
     )
+    if any(answer.doubt or answer.in_range is False for answer in answers):
+        raise typer.Exit(ExitCode.DOUBTFUL)
 
 
 def _answers(
     texts: Sequence[str], answers: "Sequence[Answer]", exact: "Sequence[Answer]"
 ) -> "Table":
     rows = [
-        [shown_text(one), _first(answer), _first(due)]
-        for one, answer, due in zip(texts, answers, exact, strict=True)
+        [shown_text(each), _likeliest(answer), _likeliest(plain)]
+        for each, answer, plain in zip(texts, answers, exact, strict=True)
     ]
     headings = ["text", "private answer", "float answer"]
     return table("What only the client learns", headings, [], rows)
 
 
-def _first(answer: "Answer") -> str:
-    """The likeliest label."""
-    return shown_answer(answer).partition(",")[0]
+def _likeliest(answer: "Answer") -> str:
+    """The likeliest label; they come in this order."""
+    every = (answer.probabilities or {}).items()
+    return next(f"{label} {probability:.1%}" for label, probability in every)
 
 
 def _views(tokens: Sequence[int], dealt: "Sequence[Mapping[str, Array]]") -> "Table":
-    """The bytes that each party got, and how often each size of a byte is among them:
-    equally often."""
+    """The first bytes that each party got, and a histogram of all: it is flat."""
     from ditto.runtime import NAMES
 
     rows = [["the text itself", *_bytes_of(_as_bytes(tokens))]]
-    for name, arrays in zip(NAMES, dealt, strict=True):
+    for party, arrays in zip(NAMES, dealt, strict=True):
         keys = [a for name, a in arrays.items() if name.startswith(_KEYS)]
-        rows.append([f"party {name}", *_bytes_of(b"".join(map(_drawn, keys)))])
+        rows.append([f"party {party}", *_bytes_of(b"".join(map(_drawn, keys)))])
     headings = ["of the last text", "begins with", "how often each byte, 00 to ff"]
     return table("What each party got to see", headings, ["bytes"], rows)
 

@@ -63,7 +63,7 @@ class DistillRun:
         return Plans(model, self.profile, self.samples)
 
     def examples(self, most: int | None = None) -> list[TrainingBatch]:
-        """Of the validation file: all, or so many."""
+        """The validation examples, all or so many."""
         limit = min(self.settings.max_seq_length, self.teacher.max_tokens)
         return rows(self.validation, limit, most)
 
@@ -90,7 +90,9 @@ def open_run(settings: DistillSettings, on_stage: Callable[[str], None]) -> Dist
         data = text_data(labelled, settings, tokenizer, limit)
         texts = calibration_texts(labelled)
     if data.validation is None:
-        raise SetupError("A student is measured beside its teacher: validation_file.")
+        raise SetupError(
+            "A student is measured beside its teacher. Name a validation_file."
+        )
     return DistillRun(
         settings,
         find_profile(settings.profile),

@@ -15,11 +15,11 @@ import numpy as np
 
 from ditto.models import Model
 from ditto.plan import Tree
-from ditto.training.apart import with_activations_apart
 from ditto.training.batches import Batches, TrainingBatch
 from ditto.training.objective import Evaluate, Loss
 from ditto.training.progress import OnEvaluation, Scores
 from ditto.training.supervised import Logits
+from ditto.training.unfused import with_unfused_activations
 
 Outputs = tuple[jax.Array, Sequence[jax.Array]]
 """Logits, and hidden states (B, S, H): the embeddings and what every layer makes; none
@@ -31,7 +31,7 @@ Traced = Callable[[Tree, TrainingBatch], Outputs]
 def traced(model: Model) -> Traced:
     """The float model, with its hidden states."""
     tells_texts_apart = model.config.type_vocab_size > 1
-    trace = with_activations_apart(model.trace)
+    trace = with_unfused_activations(model.trace)
 
     def outputs(params: Tree, batch: TrainingBatch) -> Outputs:
         types = (batch.types,) if tells_texts_apart else ()

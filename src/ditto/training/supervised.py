@@ -16,10 +16,10 @@ from ditto.evaluation.metrics import accuracy, f1, matthews, perplexity
 from ditto.fixedpoint import Array
 from ditto.models import Head, Model
 from ditto.plan import Tree
-from ditto.training.apart import with_activations_apart
 from ditto.training.batches import Batches, TrainingBatch
 from ditto.training.objective import Evaluate, Loss, Metric, Objective
 from ditto.training.progress import OnEvaluation, Scores
+from ditto.training.unfused import with_unfused_activations
 
 Logits = Callable[[Tree, TrainingBatch], jax.Array]
 """Of parameters and a batch: (B, labels), or (B, S, vocabulary)."""
@@ -48,7 +48,7 @@ def find_metric(name: str) -> Metric:
 def logits_of(model: Model) -> Logits:
     """The float model as a function of its parameters and a batch."""
     tells_texts_apart = model.config.type_vocab_size > 1
-    apply = with_activations_apart(model.apply)
+    apply = with_unfused_activations(model.apply)
 
     def logits(params: Tree, batch: TrainingBatch) -> jax.Array:
         types = (batch.types,) if tells_texts_apart else ()

@@ -1,8 +1,9 @@
-"""Activations computed once, apart from what they go into.
+"""Activations that are computed once, not fused into what they go into.
 
 XLA fuses an activation into every product and every sum it goes into, and computes it
-there again, element by element in the order of the product: two thirds of the time of a
-training step. What is behind a condition is never fused.
+there again, element by element in the order of the product. Without that, a training
+step takes 1.4 times less processor (MiniLM, 32 texts of 32 tokens). XLA fuses nothing
+across a condition; on a processor, it does across an optimization barrier.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,11 @@ from jax.extend.core import Jaxpr, Literal, Var, jaxpr_as_fun
 from ditto.models.layers import ACTIVATIONS, Elementwise
 
 
-def with_activations_apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of arrays, faster to train."""
+def with_unfused_activations(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of arrays, with each activation computed once.
+
+    Only those at the top level of the function are found, and not under ``vmap``.
+    """
 
     def run(*arguments: Any) -> Any:
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
@@ -27,9 +31,9 @@ def with_activations_apart(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _evaluate(jaxpr: Jaxpr, given: list[Any]) -> list[Any]:
+def _evaluate(jaxpr: Jaxpr, arguments: list[Any]) -> list[Any]:
     values: dict[Var, Any] = dict(
-        zip([*jaxpr.constvars, *jaxpr.invars], given, strict=True)
+        zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True)
     )
 
     def read(atom: Literal | Var) -> Any:
@@ -40,7 +44,7 @@ def _evaluate(jaxpr: Jaxpr, given: list[Any]) -> list[Any]:
         params = equation.params
         inputs = [read(atom) for atom in equation.invars]
         if params.get("name") in ACTIVATIONS:
-            outputs = [_apart(jaxpr_as_fun(params["jaxpr"]))(*inputs)]
+            outputs = [_unfused(jaxpr_as_fun(params["jaxpr"]))(*inputs)]
         else:
             functions, bound = primitive.get_bind_params(params)
             outputs = primitive.bind(*functions, *inputs, **bound)
@@ -49,35 +53,32 @@ def _evaluate(jaxpr: Jaxpr, given: list[Any]) -> list[Any]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apart(flat: Callable[[jax.Array], list[jax.Array]]) -> Elementwise:
-    """An activation that is not fused, forward or backward."""
+def _unfused(flat: Callable[[jax.Array], list[jax.Array]]) -> Elementwise:
+    """An activation that is fused neither forward nor backward."""
 
     def activation(x: jax.Array) -> jax.Array:
         return flat(x)[0]
 
-    def backward(x: jax.Array, cotangent: jax.Array) -> jax.Array:
+    def gradient(x: jax.Array, cotangent: jax.Array) -> jax.Array:
         (result,) = jax.vjp(activation, x)[1](cotangent)
         return jnp.asarray(result)
 
+    def zeros(x: jax.Array, *_: jax.Array) -> jax.Array:
+        return jnp.zeros_like(x)
+
     @jax.custom_vjp
-    def apart(x: jax.Array) -> jax.Array:
-        return jnp.asarray(jax.lax.cond(_always(x), activation, jnp.zeros_like, x))
+    def unfused(x: jax.Array) -> jax.Array:
+        return jnp.asarray(jax.lax.cond(_always(x), activation, zeros, x))
 
     def forward(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return apart(x), x
+        return unfused(x), x
 
-    def back(x: jax.Array, cotangent: jax.Array) -> tuple[jax.Array]:
-        nothing = jnp.zeros_like
-        return (
-            jnp.asarray(
-                jax.lax.cond(
-                    _always(x), backward, lambda x, _: nothing(x), x, cotangent
-                )
-            ),
-        )
+    def backward(x: jax.Array, cotangent: jax.Array) -> tuple[jax.Array]:
+        result = jax.lax.cond(_always(x), gradient, zeros, x, cotangent)
+        return (jnp.asarray(result),)
 
-    apart.defvjp(forward, back)
-    return apart
+    unfused.defvjp(forward, backward)
+    return unfused
 
 
 def _always(x: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Activations apart change the time of a step, and nothing else."""
+"""Unfused activations change the time of a step, and nothing else."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ditto.models import random_model
-from ditto.training.apart import with_activations_apart
+from ditto.training.unfused import with_unfused_activations
 
 
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
@@ -18,13 +18,13 @@ def test_values_and_gradients_are_the_same(activation: str) -> None:
     def loss(apply, params):  # type: ignore[no-untyped-def]
         return jnp.square(apply(params, ids, mask)).sum()
 
-    apart = with_activations_apart(model.apply)
+    unfused = with_unfused_activations(model.apply)
     results = [
         jax.jit(jax.value_and_grad(lambda p, f=f: loss(f, p)))(model.params)
-        for f in (model.apply, apart)
+        for f in (model.apply, unfused)
     ]
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), *results
     )
-    traced = str(jax.make_jaxpr(apart)(model.params, ids, mask))
+    traced = str(jax.make_jaxpr(unfused)(model.params, ids, mask))
     assert traced.count("cond[") == 1
