@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ditto.client.tokens import Encoded
+from ditto.errors import SetupError
 from ditto.models import Model, random_model
 from ditto.training.batches import TextBatches
 from ditto.training.data import Data
@@ -120,7 +121,12 @@ def test_a_distillation_is_resumed_bit_for_bit(
     left = distilled(teacher, tmp_path, lambda: next(asked, None) is None)
     assert left.was_interrupted
     assert [*left.stages] == ["hidden", "logits"]
-    again = distilled(teacher, tmp_path, resume_from_checkpoint=True)
+    other = jax.tree.map(lambda w: 1.01 * w, teacher.params)
+    with pytest.raises(SetupError, match="frozen weights"):
+        distilled(replace(teacher, params=other), tmp_path, resume_from_checkpoint=True)
+    # wherever the same teacher lies now
+    told = {"teacher_model_name_or_path": "moved"}
+    again = distilled(teacher, tmp_path, resume_from_checkpoint=True, **told)
     pairs = zip(
         jax.tree.leaves(again.params), jax.tree.leaves(done.params), strict=True
     )

@@ -6,6 +6,7 @@ was never left. There is no dropout, so no random state to keep: models are trai
 they will be run.
 """
 
+import hashlib
 import math
 import time
 from collections import deque
@@ -113,6 +114,7 @@ class _Run:
         self._on_progress, self._should_stop = on_progress, should_stop
         self._folder: Path = settings.output_dir
         self._frozen = jax.tree.map(jnp.asarray, frozen)
+        self._frozen_digest = _digest(frozen)
         self._total = total_steps(settings, batches.steps_per_epoch)
         self._rate = learning_rate(settings, self._total)
         optimizer = make_optimizer(settings, self._rate)
@@ -163,8 +165,12 @@ class _Run:
     @property
     def _identity(self) -> Json:
         """What decides the weights."""
-        same = {"total_steps": self._total, "data": self._batches.digest}
-        return {**arithmetic(self._settings), **same}
+        return {
+            **arithmetic(self._settings),
+            "total_steps": self._total,
+            "data": self._batches.digest,
+            "frozen weights": self._frozen_digest,
+        }
 
     @property
     def is_finished(self) -> bool:
@@ -308,6 +314,17 @@ class _Run:
             was_interrupted=was_interrupted,
             stopped_early=state.stopped_early,
         )
+
+
+def _digest(frozen: Tree) -> str | None:
+    """Of a teacher's weights, wherever they lie; None if there are none."""
+    arrays = jax.tree.leaves(frozen)
+    if not arrays:
+        return None
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.asarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def total_steps(settings: TrainingSettings, steps_per_epoch: int) -> int:

@@ -175,10 +175,10 @@ REPEATABLE = (
     "output_dir", "train_file", "validation_file", "eval_steps", "save_steps",
     "per_device_eval_batch_size", "metric_for_best_model", "early_stopping_patience",
     "resume_from_checkpoint", "logging_steps", "report_to", "max_eval_samples",
-    "tolerance", "simulator_samples", "mpc_samples",
+    "tolerance", "simulator_samples", "mpc_samples", "teacher_model_name_or_path",
 )  # fmt: skip
-"""What may differ when a run is resumed: it changes no weight. The files' content is
-compared by a digest of its own."""
+"""What may differ when a run is resumed: it changes no weight. The content of files and
+a teacher's weights are compared by digests of their own."""
 
 
 def arithmetic(settings: TrainingSettings) -> Mapping[str, JsonValue]:
