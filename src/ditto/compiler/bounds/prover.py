@@ -201,7 +201,8 @@ class _Prover:
             case "piecewise_linear":
                 return _of_lines(node, operands[0])
             case "exponential":
-                return _of_exponential(node, operands[0])
+                top = min(operands[0].high, float(node.params["high"]))
+                return Bound(0.0, math.exp(top) * SLACK)
             case "table_function":
                 return _of_table(node)
             case op if has(op, Trait.RESHAPES) or op in (
@@ -483,12 +484,6 @@ def _of_table(node: Node) -> Bound:
     ends = np.array([node.params["low"], node.params["high"]])
     values = np.asarray(evaluate("table_function", node.params, [ends]), np.float64)
     return Bound(float(values.min()) / SLACK, float(values.max()) * SLACK)
-
-
-def _of_exponential(node: Node, x: Bound) -> Bound:
-    """exp on the range of x and of its cells; what is far below may be nothing."""
-    high = min(x.high, float(node.params["high"]))
-    return Bound(0.0, math.exp(high) * SLACK)
 
 
 def _of_lines(node: Node, x: Bound) -> Bound:
