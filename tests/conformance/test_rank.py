@@ -30,6 +30,7 @@ from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols import Grid, memory_channels, multiply, recast, reveal_to_client
 from ditto.protocols.blocks import VERDICT_BITS, Rounds
 from ditto.protocols.coarse_max import coarse_max
+from ditto.protocols.exponential import Exponential, exponential
 from ditto.protocols.multiply import multiply_task
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
 from ditto.protocols.piecewise_linear import (
@@ -208,6 +209,16 @@ def small_max(rounds: Rounds) -> tuple[Run, Operands]:
     return lambda p, x: coarse_max(p, x, grid, rounds, checked=True), [[s] for s in x]
 
 
+def small_exponential(rounds: Rounds) -> tuple[Run, Operands]:
+    kind = fxp(10, 1)
+    function = Exponential(Grid(kind, -40, 2, 3), fxp(10, 3), 4, 2)
+    assert function.grid.far_cut is not None
+    x = shares(kind, 2)
+    return lambda p, x: exponential(p, x, function, rounds, checked=True), [
+        [s] for s in x
+    ]
+
+
 def small_lines(rounds: Rounds) -> tuple[Run, Operands]:
     kind = fxp(14, 4)
     lines = Lines(-1, (0, 1, 2), (1, 0, -3), slope_frac=1, intercept_frac=3)
@@ -264,6 +275,8 @@ CASES: dict[str, Callable[[], tuple[Run, Operands]]] = {
     },
     "coarse max in two": partial(small_max, 2),
     "coarse max in one": partial(small_max, 1),
+    "exponential in two": partial(small_exponential, 2),
+    "exponential in one": partial(small_exponential, 1),
     "piecewise linear in two": partial(small_lines, 2),
     "piecewise linear in one": partial(small_lines, 1),
     "reciprocal in one": partial(small_table, "reciprocal", 1, 1),
@@ -348,7 +361,13 @@ def test_every_protocol_that_sends_has_a_case() -> None:
     names = {row.name for key, row in SECRET.items() if COSTS[key]}
     assert {n for n in names if not any(c.startswith(n) for c in CASES)} == set()
     large = {row.name for key, row in SECRET.items() if COSTS[key] > MOST_BITS}
-    assert large == {"coarse max", "piecewise linear", "reciprocal", "rsqrt"}
+    assert large == {
+        "coarse max",
+        "exponential",
+        "piecewise linear",
+        "reciprocal",
+        "rsqrt",
+    }
 
 
 # What is opened

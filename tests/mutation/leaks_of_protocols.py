@@ -13,6 +13,7 @@ MULTIPLY = hidden("multiply ours operands=fxp32.12")
 FUSED = hidden("multiply in parts, rounds=2")
 FRESH = "conformance/test_rank.py::test_a_client_is_sent_a_fresh_sharing"
 COARSE_MAX = hidden("coarse max in two")
+EXP = hidden("exponential in two")
 LINES = hidden("piecewise linear in two")
 
 MASKS_OF_PROTOCOLS = (
@@ -185,6 +186,33 @@ MASKS_OF_PROTOCOLS = (
         ),
         "P1 sees the difference of what P0 and P2 hold of a slope",
         (LINES,),
+    ),
+    Leak(
+        "exponential: one mask for all entries of the tables",
+        "protocols/exponential.py",
+        (
+            (
+                """role.masks_with(other).draw(f"entry {k}", count, ring) """
+                "for k in range(_ENTRIES)",
+                """drawn for drawn in [role.masks_with(other).draw("entry", """
+                "count, ring)] for k in range(_ENTRIES)",
+            ),
+        ),
+        "P2 sees which of two tables is zero, so rho, and then z",
+        (EXP,),
+    ),
+    Leak(
+        "exponential: P0 sends its bit as it is",
+        "protocols/exponential.py",
+        (
+            (
+                "send={other: [Field(hidden, 1)]},",
+                "send={other: [Field(bit.astype(_BIT.dtype) if role.rank == P0 "
+                "else hidden, 1)]},",
+            ),
+        ),
+        "P2 knows both shares of whether e^x is nothing",
+        (EXP,),
     ),
     Leak(
         "masked bits: one mask for the integers of all bits",

@@ -9,11 +9,13 @@ import pytest
 
 from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols import (
+    Exponential,
     Grid,
     Lines,
     PiecewiseLinear,
     TableFunction,
     coarse_max,
+    exponential,
     memory_channels,
     multiply,
     piecewise_linear,
@@ -219,6 +221,33 @@ def test_values_beyond_straight_lines_are_noted_near_and_far(words: int) -> None
             assert seen(grid.low - beyond * step, seed)
             assert seen(grid.high + beyond * step, seed)
         for beyond in (0.13, 0.3 * reach, 0.6 * reach, reach):
+            assert seen(grid.base - beyond * width, seed)
+            assert seen(grid.base + (1 + beyond) * width, seed)
+
+
+def test_values_beyond_an_exponential_are_noted_near_and_far() -> None:
+    kind = FxpType(32, 8)
+    grid = Grid(kind, -50 << 8, 2 << 8, 10)
+    function = Exponential(grid, FxpType(32, 15), 16, 10)
+    assert (grid.levels, len(grid.legal)) == (16, 14)
+
+    def seen(x: float, seed: int) -> bool:
+        shares = deal(kind.ring.reduce(np.array([0, int(x), -5 << 8])), kind)
+        _, word = run(
+            lambda party: (
+                exponential(party, shares[party.rank], function, checked=True).first
+            ),
+            seed,
+        )
+        return word != 0
+
+    step, width = 1 << grid.cut, grid.levels << grid.cut
+    for seed in range(4):
+        assert not seen(grid.low, seed)
+        assert not seen(grid.high - 1, seed)
+        assert seen(grid.low - 1.01 * step, seed)
+        assert seen(grid.high + 1.01 * step, seed)
+        for beyond in (0.13, 0.4, 0.75):
             assert seen(grid.base - beyond * width, seed)
             assert seen(grid.base + (1 + beyond) * width, seed)
 

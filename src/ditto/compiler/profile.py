@@ -32,9 +32,9 @@ class Profile(BaseModel):
     engine: Literal["spu", "rings-in-spu", "rings"]
     """``spu``: one SPU program in the 64-bit ring. ``rings-in-spu``: SPU in both rings
     with fixed fracs, casts between. ``rings``: our protocols wherever we have them."""
-    exp: Literal["stock", "puma", "squarings"] = "stock"
-    """In softmax. ``puma``: (1 + x/32)^32 and 0 below -14. ``squarings``: as many
-    squarings as the calibrated range needs."""
+    exp: Literal["stock", "puma", "summands"] = "stock"
+    """In softmax. ``puma``: (1 + x/32)^32 and 0 below -14. ``summands``: the
+    product of the exponentials of what the parties hold."""
     gelu: Literal["stock", "puma", "quad", "accurate"] = "stock"
     """``quad``: 0.125 x^2 + 0.25 x + 0.5, for models distilled with it.
     ``accurate``: polynomials fitted to the calibrated range."""
@@ -96,7 +96,7 @@ PROFILES: Mapping[str, Profile] = {
         Profile(
             name="ditto",
             engine="rings",
-            exp="squarings",
+            exp="summands",
             gelu="accurate",
             rounds="mixed",
             range_check=True,

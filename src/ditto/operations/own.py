@@ -10,6 +10,9 @@ combine
     a sum of operands times public numbers, plus a public number.
 exp_negative
     exp of what is never positive, as in softmax.
+exponential
+    exp by the exponentials of its summands; knows between what x lies, and with which
+    fracs the protocol computes.
 lookup
     the rows of a table.
 piecewise_linear
@@ -116,6 +119,7 @@ OWN: Mapping[str, Callable[..., jax.Array]] = {
     "coarse_max": _coarse_max,
     "combine": _combine,
     "exp_negative": jnp.exp,
+    "exponential": lambda x, **_: jnp.exp(x),
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
     "lookup": lambda table, ids: table[ids],

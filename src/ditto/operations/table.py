@@ -111,6 +111,7 @@ def _table() -> dict[str, Traits]:
         "exp": Traits(each | tells | high, spu_limit=5.0, spu_error=2.0**-8),
         "exp2": Traits(each | high, spu_limit=7.0),
         "exp_negative": Traits(each | high),
+        "exponential": Traits(none),
         "expm1": Traits(each | high, spu_limit=5.0),
         "floor": Traits(each | pieces | bits | high),
         "gather": Traits(linear, first_index=1),

@@ -1,9 +1,9 @@
 """Protocols on replicated shares, and the channel they talk over.
 
 In topological order: channel, memory, party, cost, session; blocks; linear, share,
-reveal, range_word, reshare, boolean, recast, coarse_max, piecewise_linear, kernels,
-multiply, lookup, table_function, paper; registry, which only tests and benchmarks
-import.
+reveal, range_word, reshare, boolean, recast, coarse_max, exponential,
+piecewise_linear, kernels, multiply, lookup, table_function, paper; registry, which only
+tests and benchmarks import.
 """
 
 from ditto.protocols.blocks import Grid, Rounds
@@ -11,6 +11,11 @@ from ditto.protocols.boolean import and_bits, and_bits_cost
 from ditto.protocols.channel import Channel, Traffic
 from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
 from ditto.protocols.cost import FREE, Cost
+from ditto.protocols.exponential import (
+    Exponential,
+    exponential,
+    exponential_cost,
+)
 from ditto.protocols.linear import (
     add,
     add_public,
@@ -59,6 +64,7 @@ __all__ = [
     "FREE",
     "Channel",
     "Cost",
+    "Exponential",
     "Grid",
     "Lines",
     "Party",
@@ -75,6 +81,8 @@ __all__ = [
     "coarse_max_cost",
     "downcast_paper",
     "einsum",
+    "exponential",
+    "exponential_cost",
     "invert_bits",
     "lift",
     "lookup",

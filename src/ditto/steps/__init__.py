@@ -24,6 +24,7 @@ from ditto.steps.base import (
 from ditto.steps.check import check_plan
 from ditto.steps.coarse_max import CoarseMax
 from ditto.steps.constant import Constant
+from ditto.steps.exponential import Exponential
 from ditto.steps.files import load_plan, plan_from_body, plan_from_bytes
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
@@ -52,6 +53,7 @@ __all__ = [
     "Constant",
     "Einsum",
     "EinsumPublic",
+    "Exponential",
     "Held",
     "LinearMap",
     "Lookup",

@@ -7,6 +7,7 @@ from ditto.steps.affine import Affine
 from ditto.steps.base import StepDefinition
 from ditto.steps.coarse_max import CoarseMax
 from ditto.steps.constant import Constant
+from ditto.steps.exponential import Exponential
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
 from ditto.steps.mul_public import EinsumPublic, MulPublic
@@ -36,6 +37,7 @@ STEPS: Mapping[str, type[StepDefinition]] = MappingProxyType(
             MulPublic,
             Multiply,
             Neg,
+            Exponential,
             PiecewiseLinear,
             PublicOperation,
             Recast,

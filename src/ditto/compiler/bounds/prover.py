@@ -14,8 +14,8 @@ Rules
     scores            |q . k| by heads, from the weights of both.
     softmax           shares are not negative and add up to one, so what they weight
                       stays among the rows it is taken from.
-    functions         what is computed element by element from one tensor (exp by
-                      squarings, fits, clamps) is looked at along that tensor's range.
+    functions         what is computed element by element from one tensor (fits,
+                      clamps) is looked at along that tensor's range.
     else              intervals. An operation without a rule has no bound.
 
 Security
@@ -112,6 +112,10 @@ class _Prover:
     def run(self) -> Proof:
         graph = self._graph
         last = {u: i for i, node in enumerate(graph.nodes) for u in node.inputs}
+        for i, node in enumerate(graph.nodes):
+            found = normalised(graph, i) if node.op == "mul" else None
+            if found is not None and found.weight is not None:
+                last[found.weight] = i  # looked at again behind the root
         reach: list[tuple[float, float]] = []
         curves: dict[int, Curve] = {}
         for i, node in enumerate(graph.nodes):
@@ -196,6 +200,9 @@ class _Prover:
                 return Bound(max(x.low, low), min(x.high, high))
             case "piecewise_linear":
                 return _of_lines(node, operands[0])
+            case "exponential":
+                top = min(operands[0].high, float(node.params["high"]))
+                return Bound(0.0, math.exp(top) * SLACK)
             case "table_function":
                 return _of_table(node)
             case op if has(op, Trait.RESHAPES) or op in (
@@ -218,10 +225,9 @@ class _Prover:
 
     def _product(self, i: int, node: Node, operands: list[Bound]) -> Bound:
         a, b = operands
-        axes = normalised(self._graph, i)
-        if axes is not None:
-            source, centred, factor = axes
-            return self._normalised(source, centred, factor)
+        found = self._normalised(i)
+        if found is not None:
+            return found
         shared = share_of(self._graph, i)
         if shared is not None and self._bounds[shared].low >= 0:
             return Bound(0.0, WHOLE, shares=True)
@@ -234,22 +240,38 @@ class _Prover:
             found = Bound(low, high, rows=rows)
         return _slackened(found)
 
-    def _normalised(self, source: int, centred: bool, factor: float) -> Bound:
-        """x / sqrt(factor * |x|^2 + eps) is at most 1 / sqrt(factor) long."""
-        shape = self._graph.nodes[source].shape
-        radius = SLACK / math.sqrt(factor)
-        last = len(shape) - 1
-        return of_rows(Rows.ball(last, shape[-1], radius, mean_free=centred))
+    def _normalised(self, i: int) -> Bound | None:
+        """x / sqrt(factor * |x|^2 + eps) is at most 1 / sqrt(factor) long, and then
+        each feature may be scaled by a weight."""
+        found = normalised(self._graph, i)
+        if found is None:
+            return None
+        shape = self._graph.nodes[found.source].shape
+        radius, last = SLACK / math.sqrt(found.factor), len(shape) - 1
+        rows = Rows.ball(last, shape[-1], radius, mean_free=found.centred)
+        if found.weight is None:
+            return of_rows(rows)
+        weights = self._scaled(rows, shape, self._bounds[found.weight])
+        return None if weights is None else _slackened(of_rows(weights))
+
+    @staticmethod
+    def _scaled(rows: Rows, shape: tuple[int, ...], weight: Bound) -> Rows | None:
+        """Rows times a weight that is known."""
+        if weight.value is None:
+            return None
+        factors = rows_along(weight, shape, rows.axes)
+        if factors is None or np.any(factors.extent):
+            return None
+        return rows.scaled(factors.centre)
 
     def _scaled_rows(self, node: Node, operands: list[Bound]) -> Rows | None:
         for k in (0, 1):
             rows, other = operands[k].rows, operands[1 - k]
             if rows is None:
                 continue
-            if other.value is not None:
-                factors = rows_along(other, node.shape, rows.axes)
-                if factors is not None and not np.any(factors.extent):
-                    return rows.scaled(factors.centre)
+            scaled = self._scaled(rows, node.shape, other)
+            if scaled is not None:
+                return scaled
             if other.low >= 0 and other.known:
                 return rows.between_zero_and(other.high)
         return None
@@ -266,7 +288,9 @@ class _Prover:
             return found
         step = below_maximum(self._graph, i)
         if step is not None:
-            found = replace(found, high=min(found.high, step))
+            scores, grid = self._grid_under(i)
+            low = max(found.low, scores.low - grid.high - step)
+            found = replace(found, low=low, high=min(found.high, step))
         rows = self._added_rows(node, operands)
         if rows is not None:
             low, high = max(found.low, rows.low), min(found.high, rows.high)
@@ -302,7 +326,13 @@ class _Prover:
     def _grid_of(self, i: int) -> tuple[Bound, Bound]:
         """The scores that a masked softmax is of, and their maximum."""
         nodes = self._graph.nodes
-        difference = next(u for u in nodes[i].inputs[1:] if nodes[u].op == "sub")
+        return self._grid_under(
+            next(u for u in nodes[i].inputs[1:] if nodes[u].op == "sub")
+        )
+
+    def _grid_under(self, difference: int) -> tuple[Bound, Bound]:
+        """The same of x - max(x)."""
+        nodes = self._graph.nodes
         top = nodes[difference].inputs[1]
         while has(nodes[top].op, Trait.RESHAPES):
             top = nodes[top].inputs[0]

@@ -32,6 +32,7 @@ from ditto.protocols.recast import Conversion
 from ditto.steps import (
     CoarseMax,
     Einsum,
+    Exponential,
     LinearMap,
     Lookup,
     Multiply,
@@ -166,7 +167,7 @@ def _place(plan: Plan, k: int, step: Step, origins: Sequence[int]) -> _Place | N
         grid, ulp = kind.grid(held.fxp), held.fxp.ulp
         room = _BESIDE_GRID * grid.levels * 2.0**kind.cut * ulp
         return _Place(k, "grid", node, kind.low * ulp, kind.high * ulp, room)
-    if isinstance(kind, PiecewiseLinear):
+    if isinstance(kind, PiecewiseLinear | Exponential):
         grid, ulp = kind.between(held.fxp, made.fxp).grid, held.fxp.ulp
         room = FAR_REACH[kind.far_words] * grid.levels * 2.0**kind.cut * ulp
         return _Place(k, "fit", node, kind.low * ulp, kind.high * ulp, room)

@@ -1,14 +1,26 @@
 """Shapes of a graph that a bound rests on: normalisation, softmax, centring."""
 
+from dataclasses import dataclass
 from itertools import permutations
 
 from ditto.compiler.passes.tabulate import argument, unmoved
 from ditto.plan import Graph
 
 
-def normalised(graph: Graph, i: int) -> tuple[int, bool, float] | None:
-    """(x, whether it was centred, a) if node i is x / sqrt(a * |x|^2 + b), b >= 0."""
-    for x, other in permutations(graph.nodes[i].inputs, 2):
+@dataclass(frozen=True)
+class Normalised:
+    """x / sqrt(factor * |x|^2 + b), b >= 0, times a weight if there is one."""
+
+    source: int
+    """x."""
+    centred: bool
+    factor: float
+    weight: int | None = None
+
+
+def normalised(graph: Graph, i: int) -> Normalised | None:
+    """What node i is, if it is that; a weight may come before the root."""
+    for weighted, other in permutations(graph.nodes[i].inputs, 2):
         inverse = graph.nodes[unmoved(graph, other)]
         if inverse.op == "table_function" and inverse.params["function"] == "rsqrt":
             source = inverse.inputs[0]
@@ -19,8 +31,14 @@ def normalised(graph: Graph, i: int) -> tuple[int, bool, float] | None:
             source, factor, summand = argument(graph, inverse.inputs[0])
         else:
             continue
-        if factor > 0 and summand >= 0 and _is_length(graph, unmoved(graph, source), x):
-            return x, is_centred(graph, x), factor
+        if not (factor > 0 and summand >= 0):
+            continue
+        length, product = unmoved(graph, source), graph.nodes[weighted]
+        pairs: list[tuple[int, int | None]] = [(weighted, None)]
+        pairs += permutations(product.inputs, 2) if product.op == "mul" else ()
+        for x, weight in pairs:
+            if _is_length(graph, length, x):
+                return Normalised(x, is_centred(graph, x), factor, weight)
     return None
 
 

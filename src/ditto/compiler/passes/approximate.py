@@ -1,10 +1,9 @@
 """approximate: replace functions by the profile's version of them.
 
 Steps
-    exp (in softmax)   squarings: (1 + y + y^2/2)^(2^n), y = x/2^n, with n so large that
-                       it is good down to the smallest x with its margin; no
-                       comparison is needed.
-                       puma: (1 + x/32)^32, and 0 where x < -14.
+    exp                summands: the parties take the exponentials of what they hold
+                       (``protocols.exponential``), on cells as far down as x may lie.
+                       puma, in softmax: (1 + x/32)^32, and 0 where x < -14.
     gelu               quad, puma's two polynomials, or a fit.
     reciprocal, rsqrt  of few values, a table (``tabulate``); else SPU's, of an argument
                        that is scaled to where SPU is good.
@@ -16,7 +15,7 @@ What is good on a range only says so (``within``), for the simulator to look at.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -34,19 +33,27 @@ from ditto.compiler.passes.fit import (
     split,
 )
 from ditto.compiler.passes.lines import FittedLines, fit_lines
-from ditto.compiler.passes.tabulate import span_of_grid, tabulated
+from ditto.compiler.passes.tabulate import ends_below_grid, tabulated
 from ditto.compiler.profile import Profile
 from ditto.plan import Graph
+from ditto.protocols.blocks import MOST_LEVELS
 
 _GELUS = ("gelu", "gelu_tanh")
 _NOTHING = -20.0
 """exp of this, beside one, is nothing in 32 bits."""
-_MAX_SQUARINGS = 7
+EXP_CELL = 4.0
+"""The width of a cell of exp: of the widths, the one with the fewest bits."""
+_EXP_TABLE_FRAC, _EXP_FACTOR_FRAC = 16, 10
+"""Bits of what two sides bring to exp: off by less than 1/1000 up to exp(0.5)."""
+_EXP_FRAC = 12
+"""The finest that exp takes its operand."""
+_EXP_SLACK = 2.0**-5
+"""How far above its bound an operand of exp may be rounded, and how far below."""
+_EXP_GUARD = 1
+"""Levels on either side by which it is seen that x lies beyond the cells of exp."""
 _SCALED = {"reciprocal": 5, "rsqrt": 12, "sqrt": 12, "log": 5}
 """Functions that SPU computes in a range of its own, and log2 of where it does so well:
 neither the argument nor the result then loses much to the 18 fraction bits."""
-_EXP_ERROR, _ABOVE_ERROR = 1 / 900, 1 / 64
-"""Of exp below zero, and relative above it."""
 _ERROR_OF_SIZE = 1 / 60
 """The largest error of a fit beside the usual size of its results. With the profile's
 0.007 for all, the least cosine of MiniLM's embeddings on `benchmarks/ordinary_texts` is
@@ -60,9 +67,8 @@ doubled its error there."""
 _WITHIN_FIT = 1 - 2.0**-10
 """The same where the square of the range is a power of two: a type of the square ends
 there, and what lies beyond leaves it."""
-_ABOVE_ZERO, _ABOVE_MAXIMUM = 0.1, 2.5
-"""How far above zero squarings alone are good enough: in a softmax, which takes less
-than the maximum away, the same relative error does less harm."""
+_ABOVE_ZERO, _ABOVE = 0.1, 2.5
+"""From where on exp gets a public factor, and how far above that it reaches."""
 _CLAMP = 2 * 736
 """Bits an element of two comparisons with selection."""
 
@@ -85,8 +91,8 @@ def approximate(
         write = _Writer(builder, node.scope, ring)
         operand = None if known is None or not node.inputs else known[node.inputs[0]]
         if node.op in ("exp_negative", "exp"):
-            span = span_of_grid(old, node.inputs[0])
-            return _exp(write, node.op, inputs[0], operand, span, here)
+            grid = ends_below_grid(old, node.inputs[0])
+            return _exp(write, node.op, inputs[0], operand, grid, here)
         if node.op in _SCALED and known is not None and here.engine == "rings":
             operand = known[node.inputs[0]]
             found = tabulated(old, i, known, here.margin)
@@ -117,36 +123,20 @@ def _exp(
     op: str,
     x: int,
     operand: Range | None,
-    span: float,
+    grid: tuple[float, float] | None,
     here: Profile,
 ) -> int | None:
     if here.exp == "puma" and op == "exp_negative":
         return write.puma_exp(x)
-    if here.exp == "squarings" and operand is not None:
-        highest = _ABOVE_ZERO if op == "exp" else _ABOVE_MAXIMUM
-        deep = replace(operand, low=min(operand.low, -span / here.margin))
-        return write.ranged_exp(x, deep, here.margin, highest)
+    if here.exp == "summands" and operand is not None:
+        if grid is not None:
+            return write.exp_on(x, *grid, checked=True)
+        if op == "exp_negative":
+            return write.exp_on(x, operand.low * here.margin, 0.0)
+        return write.ranged_exp(x, operand, here.margin)
     if op == "exp_negative":
         return write.emit("exp", x, accuracy=None)
     return None
-
-
-def squarings(left: float) -> int:
-    """n of the exp by squarings, for a range of this length below zero."""
-    return next(n for n in range(1, 64) if exp_range(n)[0] <= -left)
-
-
-@lru_cache(maxsize=64)
-def exp_range(n: int) -> tuple[float, float]:
-    """Where n squarings give exp: below zero within the error, above nearly so.
-
-    The error is e^x |x|^3 / (6 * 4^n) near zero; far below, y^2/2 outgrows 1 + y, and
-    beyond x = -2^(n+1) the squares grow without end.
-    """
-    x = -np.linspace(0.0, 2.0 ** (n + 1), 1 << 14)
-    y = np.ldexp(x, -n)
-    wrong = np.abs((1 + y + y * y / 2) ** 2.0**n - np.exp(x)) > _EXP_ERROR
-    return float(x[np.argmax(wrong) - 1]), (6 * _ABOVE_ERROR * 4.0**n) ** (1 / 3)
 
 
 @dataclass(frozen=True)
@@ -177,26 +167,37 @@ class _Writer:
         weights = [weight for weight, _ in terms]
         return self.emit("combine", *values, coefficients=weights, bias=bias)
 
-    def squared_exp(self, x: int, n: int) -> int:
-        y = self.times(x, 2.0**-n)
-        half = self.times(self.times(y, y), 0.5)
-        e = self.add(self.add(half, y), 1.0)
-        for _ in range(n):
-            e = self.times(e, e)
-        return e
+    def exp_on(self, x: int, low: float, high: float, *, checked: bool = False) -> int:
+        """exp between two numbers, on whole cells below the higher one.
 
-    def ranged_exp(self, x: int, operand: Range, margin: float, highest: float) -> int:
-        """exp on a range: what is above zero becomes a public factor, and what is far
-        below is clamped if that is cheaper than squaring on."""
-        top = math.ceil(8 * operand.high) / 8 if operand.high > highest else 0.0
+        Levels are a power of two: those to spare lie below, but for the ones that tell
+        what leaves the range; none are needed where that is ``checked`` before.
+        """
+        guard = 0 if checked else 2 * _EXP_GUARD
+        high, low = high + _EXP_SLACK, low - _EXP_SLACK
+        cells = math.ceil((high - low) / EXP_CELL)
+        levels = max(8, 1 << (cells + guard).bit_length())
+        if levels > MOST_LEVELS:
+            clamped = self.emit("max", x, self.number(_NOTHING))
+            return self.exp_on(clamped, _NOTHING, high - _EXP_SLACK)
+        return self.emit(
+            "exponential",
+            x,
+            low=high - EXP_CELL * (levels - 1 - guard),
+            high=high,
+            width=EXP_CELL,
+            table_frac=_EXP_TABLE_FRAC,
+            factor_frac=_EXP_FACTOR_FRAC,
+            most_frac=_EXP_FRAC,
+            far_words=0 if checked else 1,
+        )
+
+    def ranged_exp(self, x: int, operand: Range, margin: float) -> int:
+        """exp on a range: what is above zero becomes a public factor."""
+        top = math.ceil(8 * operand.high) / 8 if operand.high > _ABOVE_ZERO else 0.0
         below = self.add(x, -top) if top else x
-        left = max((top - operand.low) * margin, 0.1)
-        if squarings(left) > _MAX_SQUARINGS:
-            below = self.emit("max", below, self.number(_NOTHING))
-            left = -_NOTHING * 1.2
-        n = squarings(left)
-        low, high = exp_range(n)
-        e = self.squared_exp(self.emit("within", below, low=low, high=high), n)
+        low = min((operand.low - top) * margin, -0.1)
+        e = self.exp_on(below, low, _ABOVE - _EXP_SLACK)
         return self.times(e, math.exp(top)) if top else e
 
     def rescaled(self, op: str, x: int, operand: Range, margin: float) -> int | None:

@@ -10,15 +10,11 @@ import math
 
 from ditto.compiler.builder import Builder, rewrite
 from ditto.compiler.calibrate import Range
-from ditto.compiler.passes.approximate import exp_range, squarings
 from ditto.compiler.passes.recognise import less_its_maximum
-from ditto.compiler.passes.tabulate import unmoved
 from ditto.operations import Trait, has
 from ditto.plan import Graph
 from ditto.protocols.coarse_max import MOST_LEVELS
 
-_LEAST_MARGIN = 1.5
-"""The margin of scores, at least, where a smaller one spares exp a squaring."""
 _STEPS = ((0.5, 64), (1.0, MOST_LEVELS), (2.0, MOST_LEVELS))
 """Steps of the grid, and how many levels each is worth."""
 
@@ -35,7 +31,7 @@ def coarsen(
             continue
         if tuple(node.params["axes"]) == (last,) and _only_in_softmax(graph, i):
             seen, margin = known[node.inputs[0]], margins[node.inputs[0]]
-            grid = _grid(seen, margin, _deepest(graph, i, known) * margin)
+            grid = _grid(seen, margin)
             if grid is not None:
                 found[i] = grid
                 lowest[i] = max(grid["low"], math.ceil(-seen.largest * margin))
@@ -73,23 +69,8 @@ def _hidden_below(builder: Builder, scores: int, low: float) -> int:
     return builder.emit("select_n", which, *hidden, scope=node.scope)
 
 
-def _deepest(graph: Graph, top: int, known: list[Range]) -> float:
-    """How far below its maximum a score was seen."""
-    below = [
-        -known[d].low
-        for d in range(top, len(graph.nodes))
-        if less_its_maximum(graph, d)
-        and top in (graph.nodes[d].inputs[1], unmoved(graph, graph.nodes[d].inputs[1]))
-    ]
-    return max(below, default=0.0)
-
-
-def _grid(seen: Range, margin: float, depth: float) -> dict[str, float] | None:
+def _grid(seen: Range, margin: float) -> dict[str, float] | None:
     """The range with its margin, and the first step that is worth its levels.
-
-    It is no wider than exp will be good for: what is on the grid is then right, and
-    what is not is seen. For that a margin may be a little smaller, or exp, which has to
-    be good down to ``depth`` in any case, better.
 
     Levels are a power of two: what is to spare lies below and above alike, and a part
     of it beyond the ends, for the parties to see what leaves the grid. The ends lie on
@@ -100,19 +81,10 @@ def _grid(seen: Range, margin: float, depth: float) -> dict[str, float] | None:
     for step, most in _STEPS:
         levels = _levels(math.ceil(2 * reach / step))
         if levels <= most:
-            least = math.ceil(_LEAST_MARGIN / margin * 2 * reach / step)
-            deepest = min(max(depth, 0.1), 2 * reach)
-            good = _steps_of_exp(deepest, step, least)
-            steps = min(levels - 2 * _guard(levels) - 1, good)
+            steps = levels - 2 * _guard(levels) - 1
             low = step * round(middle / step - steps / 2)
             return {"low": low, "high": low + steps * step, "step": step}
     return None
-
-
-def _steps_of_exp(depth: float, step: float, least: int) -> int:
-    """Steps below the maximum in which exp is good: so many at least, and so deep."""
-    depths = (-exp_range(n)[0] for n in range(squarings(depth), 64))
-    return next(s for s in (int(d / step) - 2 for d in depths) if s >= least)
 
 
 def _guard(levels: int) -> int:

@@ -4,7 +4,7 @@ A recast is made where a value is wanted in another type than it has, once for e
 type; an input is simply shared in every type it is wanted in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,11 +26,15 @@ from ditto.plan import (
 )
 from ditto.plan.values import dense
 from ditto.protocols import Rounds
-from ditto.steps import Constant, Recast, SharePublic
+from ditto.steps import Add, Constant, LinearMap, Neg, Recast, SharePublic, Sub
 
 LOW_BITS, HIGH_BITS = 32, 64
 _FEW = 1 << 14
 """Results for which bits matter less than a round."""
+_SMALL = 16
+"""How many times smaller a tensor is that counts as few beside another."""
+SUMS: Mapping[str, type[Add | Neg | Sub]] = {"add": Add, "sub": Sub, "neg": Neg}
+"""Operations whose operands may be public, and their steps."""
 
 
 @dataclass
@@ -57,6 +61,8 @@ class Draft:
     _numbers: dict[object, int] = field(default_factory=dict)
     _casts: dict[tuple[int, FxpType], int] = field(default_factory=dict)
     _zeros: dict[FxpType, int] = field(default_factory=dict)
+    _sources: dict[int, int] = field(default_factory=dict)
+    """Of each value that was recast, what from."""
 
     def value(
         self,
@@ -143,21 +149,67 @@ class Draft:
             self.step(SharePublic(), [self.plain(i)], made, node.scope)
         elif self.placements[i] == "input":
             made = self.encoding(i, kind)
+        elif self._is_beside_few(i, kind):
+            made = self.value(node.shape, kind, node.dtype, node=i)
+            inputs = [self.shared(u, kind) for u in node.inputs]
+            self.step(SUMS[node.op](), inputs, made, node.scope)
+        elif self._is_spread(i) and self.placements[i] == "linear":
+            made = self.value(node.shape, kind, node.dtype, node=i)
+            source = self.shared(node.inputs[0], kind)
+            self.step(LinearMap(node.op, dict(node.params)), [source], made, node.scope)
         else:
             made = self.recast(self.base[i], kind, node.scope)
         self._casts[key] = made
         return made
+
+    def _is_beside_few(self, i: int, kind: FxpType) -> bool:
+        """Whether node i, wanted coarser, is a tensor plus or minus few numbers, such
+        as its means: the tensor need not wait for them to be recast."""
+        node = self.graph.nodes[i]
+        if self.placements[i] != "linear" or node.op not in ("add", "sub"):
+            return False
+        if self.types is None or kind.bits != LOW_BITS:
+            return False
+        held = ("public", "low", "high")
+        hidden = [u for u in node.inputs if self.placements[u] not in held]
+        few = [u for u in hidden if self._is_few(u, node.size)]
+        if len(hidden) != 2 or len(few) != 1:
+            return False
+        return all(self.types.frac[u] >= kind.frac for u in hidden)
+
+    def _is_few(self, i: int, beside: int) -> bool:
+        """Whether a recast of node i is one of far fewer numbers than ``beside``."""
+        return self._is_spread(i) or _SMALL * self.graph.nodes[i].size <= beside
+
+    def _is_spread(self, i: int) -> bool:
+        """Whether node i repeats the numbers of a tensor that is far smaller."""
+        node = self.graph.nodes[i]
+        if node.op != "broadcast_in_dim":
+            return False
+        return _SMALL * self.graph.nodes[node.inputs[0]].size <= node.size
 
     def recast(self, value: int, kind: FxpType, scope: str) -> int:
         """A value in another type."""
         held = self.values[value]
         if held.type == kind:
             return value
+        value = self._before(value, kind)
+        held = self.values[value]
         within = held.fxp.bits == kind.bits  # the paper has casts between rings only
         made = self.value(held.shape, kind, held.dtype, node=self.origins[value])
         casts = "ours" if within else self.profile.at(scope).casts
         step = Recast(self.rounds(scope, held.size), casts)
+        self._sources[made] = value
         return self.step(step, [value], made, scope)
+
+    def _before(self, value: int, kind: FxpType) -> int:
+        """What few numbers were recast from: one recast takes less time than two."""
+        source = self._sources.get(value)
+        if source is None or self.values[value].size > _FEW:
+            return value
+        held = self.values[value].fxp
+        alike = held.bits == kind.bits == self.values[source].fxp.bits
+        return source if alike and held.frac >= kind.frac else value
 
     def rounds(self, scope: str, size: int) -> Rounds:
         """Of a step with so many results."""

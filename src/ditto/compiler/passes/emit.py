@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ditto.compiler.passes.draft import HIGH_BITS, LOW_BITS, Draft
+from ditto.compiler.passes.draft import HIGH_BITS, LOW_BITS, SUMS, Draft
 from ditto.compiler.passes.order import without_waste
 from ditto.compiler.passes.region import TABLE, RegionWriter
 from ditto.compiler.passes.rings import Placement, power_of_two, regions
@@ -33,28 +33,23 @@ from ditto.plan import (
 )
 from ditto.protocols.blocks import FAR_REACH
 from ditto.steps import (
-    Add,
     Affine,
     CoarseMax,
     Constant,
     Einsum,
     EinsumPublic,
+    Exponential,
     LinearMap,
     Lookup,
     MulPublic,
     Multiply,
-    Neg,
     PiecewiseLinear,
     PublicOperation,
     Rescale,
     RunRegion,
     Select,
-    Sub,
     TableFunction,
 )
-
-SUMS: Mapping[str, type[Add | Neg | Sub]] = {"add": Add, "sub": Sub, "neg": Neg}
-"""Operations whose operands may be public, and their steps."""
 
 
 @dataclass
@@ -156,6 +151,7 @@ class Emitter:
             "lookup": self._lookup,
             "maximum": self._maximum,
             "lines": self._piecewise_linear,
+            "exponential": self._exponential,
             "table": self._table_function,
         }
         self._draft.node = i
@@ -374,6 +370,25 @@ class Emitter:
             slope_frac=int(params["slope_frac"]),
             intercept_frac=int(params["intercept_frac"]),
             far_words=_far_words(low, high, held.frac + LOW_BITS - 2 - finest),
+            rounds=draft.rounds(node.scope, node.size),
+        )
+        made = draft.value(node.shape, draft.low_type(i), node.dtype)
+        return draft.step(step, [draft.shared(u, held)], made, node.scope)
+
+    def _exponential(self, i: int, node: Node) -> int:
+        assert self.types is not None  # noqa: S101
+        draft, (u,), params = self._draft, node.inputs, node.params
+        width = round(math.log2(params["width"]))
+        frac = min(self.types.frac[u], int(params["most_frac"]))
+        held = FxpType(LOW_BITS, max(frac, -width))
+        low, high = (round(math.ldexp(params[n], held.frac)) for n in ("low", "high"))
+        step = Exponential(
+            low=low,
+            high=high,
+            cut=held.frac + width,
+            table_frac=int(params["table_frac"]),
+            factor_frac=int(params["factor_frac"]),
+            far_words=int(params["far_words"]),
             rounds=draft.rounds(node.scope, node.size),
         )
         made = draft.value(node.shape, draft.low_type(i), node.dtype)

@@ -2,10 +2,12 @@
 
 Divisions become products with a reciprocal of as few elements as possible, powers
 become products, and a sum of products becomes a dot product, which costs per sum and
-not per product.
+not per product. A weight is multiplied before an inverse root is, not after it: that
+product does not wait for the root.
 """
 
 import math
+from itertools import permutations
 
 from ditto.compiler.builder import Builder, rewrite
 from ditto.operations import Trait, has
@@ -49,6 +51,8 @@ def normalise(graph: Graph, secret: list[bool]) -> Graph:
                 low, x, high = inputs
                 raised = builder.emit("max", x, low, scope=scope)
                 return builder.emit("min", raised, high, scope=scope)
+            case "mul":
+                return _weight_first(builder, old, i, inputs, users)
             case "reduce_sum":
                 return _dot(builder, old, i, inputs[0], secret, users)
             case "dot_general":
@@ -56,6 +60,36 @@ def normalise(graph: Graph, secret: list[bool]) -> Graph:
         return None
 
     return rewrite(graph, rule)
+
+
+def _weight_first(
+    builder: Builder,
+    old: Graph,
+    i: int,
+    inputs: tuple[int, ...],
+    users: list[list[int]],
+) -> int | None:
+    """x * weight * rsqrt(y) for x * rsqrt(y) * weight, when nothing else needs that."""
+    nodes = builder.nodes
+    for k in (0, 1):
+        scaled, weight = nodes[inputs[k]], inputs[1 - k]
+        if scaled.op != "mul" or len(users[old.nodes[i].inputs[k]]) != 1:
+            continue
+        if nodes[_source(builder, weight)].op not in ("input", "constant"):
+            continue
+        for x, root in permutations(scaled.inputs):
+            if nodes[_source(builder, root)].op == "rsqrt":
+                scope = scaled.scope
+                weighted = builder.emit("mul", x, weight, scope=scope)
+                return builder.emit("mul", weighted, root, scope=scope)
+    return None
+
+
+def _source(builder: Builder, i: int) -> int:
+    """The node whose elements node i has in another shape."""
+    while has(builder.nodes[i].op, Trait.RESHAPES):
+        i = builder.nodes[i].inputs[0]
+    return i
 
 
 def _untransposed(

@@ -1,9 +1,10 @@
 """rings: decide for every node who computes it and in which ring.
 
-Linear algebra is native, in the low ring, and so are the coarse maximum, functions by
-straight lines and the tables of few values. Comparisons, maxima and selections by
-secret bits run in SPU on plain integers of the low ring, whatever their frac.
-Reciprocals, roots, logarithms and all we have no protocol for run in SPU's high ring.
+Linear algebra is native, in the low ring, and so are the coarse maximum, exponentials,
+functions by straight lines and the tables of few values. Comparisons, maxima and
+selections by secret bits run in SPU on plain integers of the low ring, whatever their
+frac. Reciprocals, roots, logarithms and all we have no protocol for run in SPU's high
+ring.
 """
 
 import math
@@ -26,6 +27,7 @@ Placement = Literal[
     "lookup",
     "maximum",
     "lines",
+    "exponential",
     "table",
     "low",
     "high",
@@ -37,6 +39,7 @@ _OWN_STEPS: dict[str, Placement] = {
     "input": "input",
     "lookup": "lookup",
     "coarse_max": "maximum",
+    "exponential": "exponential",
     "piecewise_linear": "lines",
     "table_function": "table",
 }

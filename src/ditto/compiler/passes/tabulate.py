@@ -78,8 +78,9 @@ def tabulated(
 
 
 def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Range]:
-    """The ranges, where operands and results of tables are as wide as the tables, the
-    square in a fit as wide as the fit, and shares of a sum reach one.
+    """The ranges, where operands and results of tables are as wide as the tables, exp
+    as large as it gets, the square in a fit as wide as the fit, and shares of a sum
+    reach one.
 
     With its margin: a range times its margin is what the type has to hold.
     """
@@ -92,6 +93,9 @@ def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Rang
             results = np.asarray(evaluate("table_function", node.params, [ends]))
             found[u] = _reaching(found[u], float(ends[1]) / margins[u])
             found[i] = _reaching(found[i], float(results[0]) / margins[i])
+        elif node.op == "exponential":
+            largest = math.exp(float(node.params["high"]))
+            found[i] = _reaching(found[i], largest / margins[i])
         elif node.op == "mul" and sources[0].op == "within" and is_square(graph, i):
             edge = max(abs(sources[0].params[end]) for end in ("low", "high"))
             found[i] = _reaching(found[i], edge**2 / margins[i])
@@ -226,17 +230,19 @@ def _step_below_maximum(graph: Graph, i: int, axes: tuple[int, ...]) -> float | 
     return 0.0 if top.op == "reduce_max" else None
 
 
-def span_of_grid(graph: Graph, i: int) -> float:
-    """How far below a coarse maximum node i can be: the grid's width and a step."""
+def ends_below_grid(graph: Graph, i: int) -> tuple[float, float] | None:
+    """Between what node i lies if it is x less its coarse maximum, hidden or not."""
     node = graph.nodes[i]
-    if node.op == "select_n":
-        return max(span_of_grid(graph, u) for u in node.inputs[1:])
+    if node.op == "select_n":  # hidden positions are 0
+        cases = [u for u in node.inputs[1:] if graph.uniform(u) != 0.0]
+        return ends_below_grid(graph, cases[0]) if len(cases) == 1 else None
     if node.op != "sub":
-        return 0.0
+        return None
     top = graph.nodes[unmoved(graph, node.inputs[1])]
     if top.op != "coarse_max":
-        return 0.0
-    return float(top.params["high"] - top.params["low"] + top.params["step"])
+        return None
+    low, high, step = (float(top.params[n]) for n in ("low", "high", "step"))
+    return low - high - step, step
 
 
 def argument(graph: Graph, i: int) -> tuple[int, float, float]:

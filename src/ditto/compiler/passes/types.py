@@ -300,7 +300,7 @@ def _back(
             if table in operands:
                 cap[table] = min(cap[table], cap[i])
                 require(table, cap[i] if wanted is None else wanted)
-        case "lines":
+        case "lines" | "exponential":
             for u in operands:
                 require(u, min(finest[u], int(node.params["most_frac"])))
         case "product":
@@ -433,6 +433,9 @@ def _forward(
             frac[i] = min(frac[i], types.given.get(i, frac[i]))
         case "lines":
             natural = sum(int(node.params[f"{n}_frac"]) for n in ("operand", "slope"))
+            frac[i] = min(cap[i], natural if wanted is None else min(natural, wanted))
+        case "exponential":
+            natural = sum(int(node.params[f"{n}_frac"]) for n in ("table", "factor"))
             frac[i] = min(cap[i], natural if wanted is None else min(natural, wanted))
         case "lookup":
             table = node.inputs[0]

@@ -19,6 +19,7 @@ from ditto.protocols.registry.forms import (
 )
 from ditto.protocols.registry.functions import (
     coarse_max_rows,
+    exponential_rows,
     piecewise_linear_rows,
     table_function_rows,
 )
@@ -32,6 +33,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     *recast_rows(),
     *paper_rows(),
     *coarse_max_rows(),
+    *exponential_rows(),
     *piecewise_linear_rows(),
     *table_function_rows(),
     *lookup_rows(),

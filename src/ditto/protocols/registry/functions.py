@@ -1,4 +1,4 @@
-"""Rows of the functions: the coarse maximum, lines, reciprocals and inverse roots."""
+"""Rows of the functions: the coarse maximum, exponentials, lines, tables."""
 
 from fractions import Fraction
 from math import prod
@@ -9,6 +9,11 @@ import numpy as np
 from ditto.fixedpoint import FxpType
 from ditto.protocols.blocks import Grid, Rounds
 from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
+from ditto.protocols.exponential import (
+    Exponential,
+    exponential,
+    exponential_cost,
+)
 from ditto.protocols.piecewise_linear import (
     Lines,
     PiecewiseLinear,
@@ -41,6 +46,15 @@ def coarse_max_rows() -> list[Protocol]:
         *(_coarse_max_row(-5.0, 9.0, 11, rounds) for rounds in BOTH),
         *(_coarse_max_row(-5.0, 9.0, 11, rounds, checked=True) for rounds in BOTH),
         *(_coarse_max_row(*row, 2) for row in ((-0.25, 0.5, 9), (-90.0, 40.0, 12))),
+    ]
+
+
+def exponential_rows() -> list[Protocol]:
+    """On few cells and on many."""
+    return [
+        _exponential_row(fxp(32, 8), -20, 1),
+        _exponential_row(fxp(32, 8), -20, 2, checked=True),
+        _exponential_row(fxp(32, 10), -440, 2, checked=True),
     ]
 
 
@@ -103,6 +117,48 @@ def _coarse_max_row(
         ),
         error=Error(-(2**cut), 2**cut, 0),
         between=(ends[0], ends[1] - 1),
+        work=16,
+    )
+
+
+def _exponential_row(
+    source: FxpType, low: int, rounds: Rounds, *, checked: bool = False
+) -> Protocol:
+    """Up to 1, with cells of 4."""
+    ends, to = (low << source.frac, 1 << source.frac), fxp(32, 15)
+    grid = Grid(source, *ends, source.frac + 2)
+    function = Exponential(grid, to, 16, 10)
+
+    def plain(x: Reals) -> Reals:
+        if x.dtype != object:
+            return np.exp(x)
+        power = np.vectorize(lambda v: Fraction(float(np.exp(float(v)))), otypes="O")
+        exact: Reals = power(x)
+        return exact
+
+    return Protocol(
+        name="exponential",
+        variant=variant(rounds),
+        parameters={
+            "of": str(source),
+            "to": str(to),
+            "cells": str(grid.levels),
+            **check_of(checked),
+        },
+        formula=("V + 16" if checked else "V")
+        + " + 10w + 2"
+        + (" + l' + 3k" if rounds == 2 else " + l' + 4k"),
+        operands=(source,),
+        result=to,
+        holds=to,
+        shapes=one_matrix,
+        run=lambda p, x: exponential(p, x, function, rounds, checked=checked),
+        plain=plain,
+        cost=lambda size: exponential_cost(
+            prod(size), function, rounds, checked=checked
+        ),
+        error=Error(-function.error, function.error, 0),
+        between=(grid.low, grid.high - 1),
         work=16,
     )
 
