@@ -3,7 +3,14 @@
 import json
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 from ditto.models import (
     Checkpoint,
@@ -42,18 +49,59 @@ def bert_folder(path: Path, *, layers: int = 2, seed: int = 1) -> Path:
     return path
 
 
-def gpt2_folder(path: Path, *, layers: int = 2, positions: int = 1024) -> Path:
-    """GPT-2 as a language model over bytes."""
+CHAT = (
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}"
+    "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>{% endif %}"
+)
+
+
+def _byte_pairs(special_tokens: list[str]) -> Tokenizer:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=300,
-        special_tokens=["<|endoftext|>"],
+        special_tokens=special_tokens,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     backend.train_from_iterator(TEXTS, trainer)
+    return backend
+
+
+def llama_folder(path: Path, *, layers: int = 2) -> Path:
+    """Llama for conversations: a token stands before every text, which the chat
+    template writes as well."""
+    backend = _byte_pairs(["<s>", "<|im_start|>", "<|im_end|>"])
+    backend.post_processor = processors.TemplateProcessing(
+        single=["<s>", "$A"],
+        pair=["<s>", "$A", "<s>:1", "$B:1"],
+        special_tokens=[("<s>", 0)],
+    )
+    model = random_model(
+        "llama-tiny",
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        vocab_size=backend.get_vocab_size(),
+        max_position_embeddings=96,
+        seed=3,
+    )
+    write_model(path, model)
+    backend.save(str(path / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<s>",
+        "eos_token": "<|im_end|>",
+        "chat_template": CHAT,
+    }
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return path
+
+
+def gpt2_folder(path: Path, *, layers: int = 2, positions: int = 1024) -> Path:
+    """GPT-2 as a language model over bytes."""
+    backend = _byte_pairs(["<|endoftext|>"])
     size = backend.get_vocab_size()
     model = random_model(
         "gpt2-tiny", hidden_size=32, num_hidden_layers=layers, vocab_size=size, seed=2

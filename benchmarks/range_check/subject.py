@@ -38,10 +38,15 @@ class Rows(Tokenizer):
     """
 
     def encode(
-        self, text: str, pair: str | None = None, max_length: int | None = None
+        self,
+        text: str,
+        pair: str | None = None,
+        max_length: int | None = None,
+        *,
+        add_special_tokens: bool = True,
     ) -> Encoded:
-        """See Tokenizer; nothing is cut."""
-        del max_length
+        """See Tokenizer; nothing is cut, and nothing added."""
+        del max_length, add_special_tokens
         ids = [int(word) for word in text.split()]
         types = [0] * len(ids) if pair is None else [int(w) for w in pair.split()]
         return Encoded(ids, types)

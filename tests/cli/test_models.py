@@ -9,7 +9,7 @@ from benchmarks.report.results import read_results
 from ditto.analysis.memory import PROCESS
 from ditto.cli.exit_codes import ExitCode
 from tests.cli.test_cli import ditto
-from tests.folders import TEXTS, bert_folder, gpt2_folder
+from tests.folders import TEXTS, bert_folder, gpt2_folder, llama_folder
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,22 @@ def test_generate(tmp_path: Path, texts: Path) -> None:
     assert done.stdout.startswith("the old")
     assert "The float model says the same 3 tokens." in done.stdout
     assert "decoder.layer.1" in done.stdout
+
+
+def test_generate_answers_what_a_user_says(tmp_path: Path, texts: Path) -> None:
+    model = llama_folder(tmp_path / "llama", layers=1)
+    out = tmp_path / "out.json"
+    done = ditto(
+        "generate", str(model), "--chat", "--prompt", "the old cat", "--tokens", "2",
+        "--calibration", str(texts), "--json", str(out),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the old cat\n")
+    assert "The float model says the same 2 tokens." in done.stdout
+    plain = ditto("generate", str(gpt2_folder(tmp_path / "g")), "--chat",
+                  "--prompt", "x")  # fmt: skip
+    assert plain.returncode == ExitCode.SETUP
+    assert "has no chat template: the model continues texts" in plain.stderr
 
 
 def test_private_texts_and_answers_go_through_pipes(
@@ -139,9 +155,9 @@ def test_bench_of_a_decoder(tmp_path: Path, texts: Path) -> None:
 
 
 def test_a_model_outside_the_set_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
     (tmp_path / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
     done = ditto("run", str(tmp_path), "--text", "the")
     assert done.returncode == ExitCode.SETUP
-    assert "'llama' are not supported" in done.stderr
+    assert "'mamba' are not supported" in done.stderr
     assert "Traceback" not in done.stderr

@@ -38,6 +38,7 @@ class Scripted(Answering):
     go_on: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)
     sampled: list[Sampling | None] = field(default_factory=list)
+    with_special_tokens: list[bool] = field(default_factory=list)
     closed: int = 0
     """Streams that were closed before their end."""
     running: int = 0
@@ -63,7 +64,9 @@ class Scripted(Answering):
     def parties(self) -> tuple[Party, ...]:
         return tuple(Party(f"P{k}", f"org {k}", f"host{k}:1") for k in range(3))
 
-    def count_tokens(self, model: str, text: str) -> int:
+    def count_tokens(
+        self, model: str, text: str, *, add_special_tokens: bool = True
+    ) -> int:
         return len(text.split())
 
     def predict(
@@ -96,9 +99,11 @@ class Scripted(Answering):
         tokens: int,
         sampling: Sampling | None = None,
         *,
+        add_special_tokens: bool = True,
         timeout: float | None = None,
     ) -> Generator[Generated, None, None]:
         self.asked.append(prompt)
+        self.with_special_tokens.append(add_special_tokens)
         self.sampled.append(sampling)
         with self._working():
             try:

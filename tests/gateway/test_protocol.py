@@ -160,6 +160,7 @@ def test_a_conversation_is_put_through_the_template(
         max_completion_tokens=2,
     )  # fmt: skip
     assert scripted.asked == ["system: be kind\nuser: hi\nthere\nassistant:"]
+    assert scripted.with_special_tokens == [False]  # the template has written them
     assert answer.choices[0].message.content == "one two"
     assert answer.choices[0].message.role == "assistant"
     assert answer.choices[0].finish_reason == "length"

@@ -125,8 +125,8 @@ def test_other_forms_are_named(
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(CheckpointError, match=reason):
         read_checkpoint(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(CheckpointError, match="'llama' are not supported"):
+    (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
+    with pytest.raises(CheckpointError, match="'mamba' are not supported"):
         read_checkpoint(tmp_path)
 
 

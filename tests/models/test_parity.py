@@ -40,9 +40,23 @@ MODERN = {
     "num_labels": 3, "local_attention": 4, "pad_token_id": 0, "bos_token_id": 1,
     "eos_token_id": 1, "cls_token_id": 1, "sep_token_id": 1,
 }  # fmt: skip
+LLAMA = {
+    "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 3,
+    "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 40,
+    "max_position_embeddings": 32, "num_labels": 3, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 1,
+}  # fmt: skip
+QWEN3 = {**LLAMA, "head_dim": 10}
+WINDOWED = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+STRETCHED = {
+    "rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 3.0, "original_max_position_embeddings": 16,
+}  # fmt: skip
+SLOWED = {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0}
 BIASED = {f"{name}_bias": True for name in ("attention", "mlp", "norm", "classifier")}
 TWO = {"num_labels": 2}
 UNTIED = {"tie_word_embeddings": False}
+TIED = {"tie_word_embeddings": True}
 
 MODELS = [
     (hf.BertConfig, hf.BertForSequenceClassification, BERT),
@@ -81,6 +95,26 @@ MODELS = [
     (hf.ModernBertConfig, hf.ModernBertForQuestionAnswering, {**MODERN, **TWO}),
     (hf.ModernBertConfig, hf.ModernBertForMaskedLM, MODERN),
     (hf.ModernBertConfig, hf.ModernBertForMaskedLM, {**MODERN, **UNTIED}),
+    (hf.LlamaConfig, hf.LlamaForCausalLM, LLAMA),
+    (hf.LlamaConfig, hf.LlamaForCausalLM, {**LLAMA, **TIED}),
+    (hf.LlamaConfig, hf.LlamaForSequenceClassification, LLAMA),
+    (
+        hf.LlamaConfig,
+        hf.LlamaForCausalLM,
+        {**LLAMA, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 6},
+    ),
+    (hf.LlamaConfig, hf.LlamaForCausalLM, {**LLAMA, "rope_parameters": STRETCHED}),
+    (hf.LlamaConfig, hf.LlamaForCausalLM, {**LLAMA, "rope_parameters": SLOWED}),
+    (hf.MistralConfig, hf.MistralForCausalLM, {**LLAMA, "sliding_window": None}),
+    (hf.MistralConfig, hf.MistralForCausalLM, {**LLAMA, "sliding_window": 4}),
+    (hf.MistralConfig, hf.MistralForSequenceClassification, LLAMA),
+    (hf.Qwen2Config, hf.Qwen2ForCausalLM, {**LLAMA, **TIED}),
+    (hf.Qwen2Config, hf.Qwen2ForCausalLM, {**LLAMA, **WINDOWED}),
+    (hf.Qwen2Config, hf.Qwen2ForSequenceClassification, LLAMA),
+    (hf.Qwen3Config, hf.Qwen3ForCausalLM, {**QWEN3, **TIED}),
+    (hf.Qwen3Config, hf.Qwen3ForCausalLM, {**QWEN3, **WINDOWED}),
+    (hf.Qwen3Config, hf.Qwen3ForCausalLM, {**QWEN3, "attention_bias": True}),
+    (hf.Qwen3Config, hf.Qwen3ForSequenceClassification, QWEN3),
 ]
 COUNTED_FROM_PADDING = (hf.RobertaConfig, hf.XLMRobertaConfig, hf.MPNetConfig)
 
@@ -224,7 +258,7 @@ def test_what_is_outside_the_set_is_refused_with_the_reason(tmp_path: Path) -> N
 
     base = hf.BertConfig(**BERT).to_dict()
     named = {**base, "architectures": ["BertForMaskedLM"]}
-    refused({"model_type": "llama"}, "'llama' are not supported")
+    refused({"model_type": "mamba"}, "'mamba' are not supported")
     refused({**base, "architectures": ["BertForPreTraining"]}, "BertForPreTraining")
     refused({**named, "hidden_act": "mish"}, "Activation 'mish'")
     refused({**named, "is_decoder": True}, "decoder")
@@ -235,6 +269,16 @@ def test_what_is_outside_the_set_is_refused_with_the_reason(tmp_path: Path) -> N
     gpt2 = {**hf.GPT2Config(**GPT2).to_dict(), "architectures": ["GPT2LMHeadModel"]}
     refused({**gpt2, "scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx")
     refused({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "has no")
+    llama = {**hf.LlamaConfig(**LLAMA).to_dict(), "architectures": ["LlamaForCausalLM"]}
+    yarn = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
+    refused({**llama, "rope_parameters": yarn}, "rope_type='yarn' is not supported")
+    refused(
+        {**llama, "rope_scaling": {"type": "dynamic"}, "rope_parameters": None}, "dyn"
+    )
+    refused({**llama, "num_key_value_heads": 4}, "num_key_value_heads=4: the first")
+    refused({**llama, "head_dim": 5}, "head_dim=5; channels")
+    qwen2 = {**hf.Qwen2Config(**LLAMA).to_dict(), "architectures": ["Qwen2ForCausalLM"]}
+    refused({**qwen2, "layer_types": ["full_attention"]}, "num_hidden_layers=3: each")
     small = {
         "bert.embeddings.word_embeddings.weight": np.zeros((52, 24), np.float32),
     }

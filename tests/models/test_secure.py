@@ -17,8 +17,12 @@ from tests.models.test_parity import (
     BERT,
     DISTIL,
     GPT2,
+    LLAMA,
     MODERN,
+    QWEN3,
+    TIED,
     TWO,
+    WINDOWED,
     is_generator,
     saved,
 )
@@ -31,6 +35,10 @@ MODELS = [
     (hf.GPT2Config, hf.GPT2LMHeadModel, GPT2),
     (hf.ModernBertConfig, hf.ModernBertForSequenceClassification, MODERN),
     (hf.MPNetConfig, hf.MPNetForQuestionAnswering, {**BERT, **TWO}),
+    (hf.LlamaConfig, hf.LlamaForCausalLM, LLAMA),
+    (hf.MistralConfig, hf.MistralForCausalLM, {**LLAMA, "sliding_window": 4}),
+    (hf.Qwen2Config, hf.Qwen2ForCausalLM, {**LLAMA, **TIED}),
+    (hf.Qwen3Config, hf.Qwen3ForCausalLM, {**QWEN3, **WINDOWED}),
 ]
 
 

@@ -76,11 +76,14 @@ class LocalAnswering(Answering):
             for rank in range(3)
         )
 
-    def count_tokens(self, model: str, text: str) -> int:
+    def count_tokens(
+        self, model: str, text: str, *, add_special_tokens: bool = True
+    ) -> int:
         """See Answering."""
         asked = self._model(model)
-        before = asked.model.sentence.encoding.prompt()
-        return len(asked.tokenizer.encode(before + text).ids)
+        whole = asked.model.sentence.encoding.prompt() + text
+        encode = asked.tokenizer.encode
+        return len(encode(whole, add_special_tokens=add_special_tokens).ids)
 
     def predict(
         self,
@@ -134,10 +137,13 @@ class LocalAnswering(Answering):
         tokens: int,
         sampling: Sampling | None = None,
         *,
+        add_special_tokens: bool = True,
         timeout: float | None = None,
     ) -> Generator[Generated, None, None]:
         """See Answering."""
-        stream = self._model(model).stream(prompt, tokens, sampling=sampling)
+        stream = self._model(model).stream(
+            prompt, tokens, sampling=sampling, add_special_tokens=add_special_tokens
+        )
         deadline = _deadline(timeout)
         try:
             while True:

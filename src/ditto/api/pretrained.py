@@ -25,7 +25,7 @@ from ditto.api.backends import (
 from ditto.api.doubt import compare, doubts_of_tokens
 from ditto.api.local import Run
 from ditto.api.out_of_range import ask
-from ditto.api.prompts import added_texts, encode_prompts
+from ditto.api.prompts import added_texts, choose_tokens, encode_prompts
 from ditto.client import (
     BUCKETS,
     Sampler,
@@ -378,12 +378,14 @@ class Pretrained:
         *,
         sampling: Sampling | None = None,
         reveal: Reveal = "logits",
+        add_special_tokens: bool = True,
     ) -> Generator[Token, None, None]:
         """Tokens that follow the prompts, as they come.
 
         The client chooses each from the logits, by ``sampling``; with
         ``reveal="token"`` the parties choose the likeliest and the client learns
-        nothing else. Ends early when every text has ended.
+        nothing else. Ends early when every text has ended. Prompts that a chat template
+        wrote are asked without ``add_special_tokens``.
         """
         if self.model.head is not Head.TEXT_GENERATION:
             raise SetupError(
@@ -395,28 +397,28 @@ class Pretrained:
             raise SetupError(
                 "The parties choose the likeliest token; they do not draw."
             )
-        if max_new_tokens < 1:
-            raise SetupError(
-                f"At least one token is generated, got max_new_tokens={max_new_tokens}."
-            )
-        texts = [prompts] if isinstance(prompts, str) else list(prompts)
-        if not texts:
-            raise SetupError("generate takes one prompt or more.")
+        encoded = encode_prompts(
+            prompts, max_new_tokens, self.max_tokens, self.tokenizer,
+            add_special_tokens=add_special_tokens,
+        )  # fmt: skip
         sampler = Sampler(sampling or Sampling())
-        return self._stream(texts, max_new_tokens, sampler, reveal)
+        return self._stream(encoded, max_new_tokens, sampler, reveal)
 
     def _stream(
-        self, texts: list[str], max_new_tokens: int, sampler: Sampler, reveal: Reveal
+        self,
+        encoded: list[Encoded],
+        max_new_tokens: int,
+        sampler: Sampler,
+        reveal: Reveal,
     ) -> Generator[Token, None, None]:
-        encoded = encode_prompts(texts, max_new_tokens, self.max_tokens, self.tokenizer)
         bucket = self.bucket(max(len(one.ids) for one in encoded))
         padded = pad_batch(encoded, bucket, self.tokenizer.pad_id)
-        positions, count = padded.lengths, len(texts)
+        positions, count = padded.lengths, len(encoded)
         computation = self.computation(Phase.PREFILL, count, bucket, reveal=reveal)
         prompt = padded.ids, padded.lengths
         outcome = self._run(computation, prompt)
         rows = [row[:n].tolist() for row, n in zip(*prompt, strict=True)]
-        ids: list[list[int]] = [[] for _ in texts]
+        ids: list[list[int]] = [[] for _ in encoded]
         shown = [""] * count
         ended = [False] * count
         eos = self.tokenizer.eos_id
@@ -426,7 +428,9 @@ class Pretrained:
                 chosen = [
                     self.tokenizer.pad_id if over else token
                     for token, over in zip(
-                        _choose(outcome.result, sampler, reveal), ended, strict=True
+                        choose_tokens(outcome.result, sampler, reveal),
+                        ended,
+                        strict=True,
                     )
                 ]
                 for row, token, over in zip(ids, chosen, ended, strict=True):
@@ -492,9 +496,3 @@ def _warn(text: str) -> None:
 def _is_between(value: object, least: int, most: int | None = None) -> bool:
     """Whether it is a whole number within limits."""
     return type(value) is int and least <= value <= (value if most is None else most)
-
-
-def _choose(result: Array, sampler: Sampler, reveal: Reveal) -> list[int]:
-    if reveal == "token":
-        return [int(token) for token in result]
-    return [sampler.choose(row) for row in result]

@@ -4,17 +4,32 @@ import warnings
 from collections.abc import Sequence
 
 from ditto.client import Tokenizer
+from ditto.client.sampling import Sampler
 from ditto.client.tokens import Encoded
 from ditto.errors import SetupError, TextCutWarning
+from ditto.fixedpoint import Array
+from ditto.models.computation import Reveal
 
 
 def encode_prompts(
-    texts: Sequence[str], max_new_tokens: int, positions: int, tokenizer: Tokenizer
+    prompts: str | Sequence[str],
+    max_new_tokens: int,
+    positions: int,
+    tokenizer: Tokenizer,
+    *,
+    add_special_tokens: bool = True,
 ) -> list[Encoded]:
-    """Prompts, cut on the left such that there is room for what follows.
+    """Prompts as tokens, cut on the left such that there is room for what follows.
 
     A prompt that is cut is told of by a ``TextCutWarning``.
     """
+    if max_new_tokens < 1:
+        raise SetupError(
+            f"At least one token is generated, got max_new_tokens={max_new_tokens}."
+        )
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    if not texts:
+        raise SetupError("generate takes one prompt or more.")
     room = positions - max_new_tokens + 1
     if room < 1:
         raise SetupError(
@@ -23,7 +38,7 @@ def encode_prompts(
         )
     encoded = []
     for k, text in enumerate(texts, 1):
-        ids = tokenizer.encode(text).ids
+        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
         if len(ids) > room:
             warnings.warn(
                 f"Prompt {k} is too long: the last {room} of its {len(ids)} tokens are "
@@ -34,6 +49,13 @@ def encode_prompts(
         kept = ids[-room:] or [tokenizer.pad_id]
         encoded.append(Encoded(kept, [0] * len(kept)))
     return encoded
+
+
+def choose_tokens(result: Array, sampler: Sampler, reveal: Reveal) -> list[int]:
+    """The next token of each text, from what was opened."""
+    if reveal == "token":
+        return [int(token) for token in result]
+    return [sampler.choose(row) for row in result]
 
 
 def added_texts(

@@ -1,6 +1,7 @@
 """``ditto generate``: text that follows a prompt nobody sees."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +39,7 @@ from ditto.cli.show import (
     verdict_line,
 )
 from ditto.cli.words import put_warnings_in_words
+from ditto.errors import SetupError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from ditto.api.answers import Token
     from ditto.api.local import Run
+    from ditto.client import Tokenizer
     from ditto.files import Json
 
 
@@ -58,6 +61,14 @@ def generate(
             "users of this machine see what stands on a command line."
         ),
     ] = None,
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            help="The prompt is what a user says: the model's chat template is put "
+            "around it, on this machine.",
+        ),
+    ] = False,
     tokens: Annotated[int, typer.Option(help="How many to generate.", min=1)] = 20,
     temperature: Annotated[
         float, typer.Option(help="0 takes the likeliest token; above, one is drawn.")
@@ -120,6 +131,7 @@ def generate(
                 sampling, check_policy(out_of_range), report, shown,
             )  # fmt: skip
         return
+    asked = _as_conversation(model_dir, text) if chat else text
     cache = chosen_cache(no_cache)
     launched = early_parties(model_dir, cache, no_serve=no_serve)
     from ditto.api import from_pretrained
@@ -128,8 +140,10 @@ def generate(
     if is_bundle(model_dir):
         refuse_options(context, *taken)
         with stages(quiet=quiet, verbose=verbose) as shown:
-            policy = check_policy(out_of_range)
-            continue_bundle(model_dir, text, tokens, sampling, policy, report, shown)
+            continue_bundle(
+                model_dir, text, tokens, sampling, check_policy(out_of_range), report,
+                shown,
+            )  # fmt: skip
         return
     model, stream = None, None
     put_warnings_in_words()
@@ -148,14 +162,15 @@ def generate(
                 warm=not no_serve,
             )
             stream = model.stream(
-                text,
+                asked,
                 tokens,
                 sampling=sampling,
+                add_special_tokens=not chat,
                 reveal=reveal,  # type: ignore[arg-type]
             )
             first = next(stream)
         made = [first]
-        report.stream(text + first.texts[0])
+        report.stream(f"{text}\n{first.texts[0]}" if chat else text + first.texts[0])
         for token in stream:
             made.append(token)
             report.stream(token.texts[0])
@@ -168,8 +183,10 @@ def generate(
             model.close()
     if not no_float and (temperature == 0 or seed is not None):
         plain = model.with_mode("float")
-        due = [t.ids[0] for t in plain.stream(text, tokens, sampling=sampling)]
-        report.print(_compared(made, due, plain.tokenizer.decode(due)), markup=False)
+        exact = plain.stream(
+            asked, tokens, sampling=sampling, add_special_tokens=not chat
+        )
+        report.print(_compared(made, list(exact), plain.tokenizer), markup=False)
     doubts = _report_doubts(report, made)
     if isinstance(backend, PartiesBackend):
         for costs in _costs(backend.runs):
@@ -186,6 +203,27 @@ def generate(
         )
     if doubts or any(token.in_range is False for token in made):
         raise typer.Exit(ExitCode.DOUBTFUL)
+
+
+def _as_conversation(model_dir: Path, text: str) -> str:
+    """The prompt of a conversation in which a user has said this."""
+    from ditto.extras import require
+    from ditto.models.chat_files import read_chat_files
+    from ditto.models.hub import find_folder
+
+    require("jinja2")
+    from ditto.models.chat_template import ChatTemplate
+
+    if is_bundle(model_dir):  # which says which options it takes
+        return text
+    chat = read_chat_files(find_folder(model_dir))
+    if chat.template is None:
+        raise SetupError(
+            f"{model_dir} has no chat template: the model continues texts. Leave out "
+            "--chat."
+        )
+    messages = [{"role": "user", "content": text}]
+    return ChatTemplate(chat.template).render(messages, chat.special_tokens)
 
 
 def _report_doubts(report: Report, made: "list[Token]") -> dict[int, str]:
@@ -231,11 +269,12 @@ def _verdicts(made: "list[Token]") -> "Iterator[Text]":
     yield from filter(None, lines)
 
 
-def _compared(made: "list[Token]", due: list[int], text: str) -> str:
+def _compared(made: "list[Token]", exact: "list[Token]", tokenizer: "Tokenizer") -> str:
     """How the tokens are to those of the float model."""
-    ids = [token.ids[0] for token in made]
+    ids, due = ([token.ids[0] for token in tokens] for tokens in (made, exact))
     pairs = enumerate(zip(ids, due, strict=False), 1)
     parting = next((k for k, (got, exact) in pairs if got != exact), None)
     if parting is None:
         return f"The float model says the same {len(ids)} tokens."
+    text = tokenizer.decode(due)
     return f"The float model parts from it at token {parting}: {text!r}"

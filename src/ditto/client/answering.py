@@ -51,8 +51,10 @@ class Answering(Protocol):
     def parties(self) -> tuple[Party, ...]:
         """Who computes."""
 
-    def count_tokens(self, model: str, text: str) -> int:
-        """Tokens of a text, with those that the model adds."""
+    def count_tokens(
+        self, model: str, text: str, *, add_special_tokens: bool = True
+    ) -> int:
+        """Tokens of a text, with those that the model adds if they are wanted."""
 
     def predict(
         self,
@@ -76,9 +78,14 @@ class Answering(Protocol):
         tokens: int,
         sampling: Sampling | None = None,
         *,
+        add_special_tokens: bool = True,
         timeout: float | None = None,
     ) -> Iterator[Generated]:
-        """Tokens that follow a prompt as they come; closing it frees the state."""
+        """Tokens that follow a prompt as they come; closing it frees the state.
+
+        A prompt that a chat template wrote has its special tokens already: without
+        ``add_special_tokens`` no second one is put before it.
+        """
 
     def close(self) -> None:
         """Let the parties go."""

@@ -106,9 +106,17 @@ class Client:
         return [predictions[k] for k in range(len(texts))]
 
     def stream(
-        self, prompt: str, tokens: int, sampling: Sampling | None = None
+        self,
+        prompt: str,
+        tokens: int,
+        sampling: Sampling | None = None,
+        *,
+        add_special_tokens: bool = True,
     ) -> Iterator[Generated]:
-        """Tokens that follow a prompt, chosen from the opened logits as they come."""
+        """Tokens that follow a prompt, chosen from the opened logits as they come.
+
+        See ``Answering.stream``.
+        """
         tokenizer, sampler = self._bundle.tokenizer, Sampler(sampling or Sampling())
         room = min(
             max(offer.length for offer in self._offers("prefill")),
@@ -119,7 +127,7 @@ class Client:
                 f"This bundle has no room for a prompt and {tokens} tokens. Ask for "
                 f"fewer, or export the model with more."
             )
-        whole = tokenizer.encode(prompt).ids
+        whole = tokenizer.encode(prompt, add_special_tokens=add_special_tokens).ids
         if len(whole) > room:
             warnings.warn(
                 f"The prompt is too long: the last {room} of its {len(whole)} tokens "

@@ -101,10 +101,13 @@ class Client:
             for party in self._agreement.parties
         )
 
-    def count_tokens(self, model: str, text: str) -> int:
+    def count_tokens(
+        self, model: str, text: str, *, add_special_tokens: bool = True
+    ) -> int:
         """See Answering."""
         bundle = self._open(model, time.monotonic() + _STATUS_SECONDS).bundle
-        return len(bundle.tokenizer.encode(text).ids)
+        encode = bundle.tokenizer.encode
+        return len(encode(text, add_special_tokens=add_special_tokens).ids)
 
     def predict(
         self,
@@ -136,11 +139,14 @@ class Client:
         sampling: Sampling | None = None,
         *,
         on_out_of_range: OnOutOfRange = "retry",
+        add_special_tokens: bool = True,
         timeout: float | None = None,
     ) -> Iterator[Generated]:
         """See Answering."""
         client = self._ask(model, timeout, on_out_of_range)
-        yield from client.stream(prompt, tokens, sampling)
+        yield from client.stream(
+            prompt, tokens, sampling, add_special_tokens=add_special_tokens
+        )
 
     def close(self) -> None:
         """See Answering."""
@@ -304,10 +310,14 @@ class AsyncClient:
         tokens: int,
         sampling: Sampling | None = None,
         *,
+        add_special_tokens: bool = True,
         timeout: float | None = None,
     ) -> AsyncIterator[Generated]:
         """See Client."""
-        made = self._client.stream(model, prompt, tokens, sampling, timeout=timeout)
+        made = self._client.stream(
+            model, prompt, tokens, sampling, timeout=timeout,
+            add_special_tokens=add_special_tokens,
+        )  # fmt: skip
         try:
             while (generated := await self._run(partial(next, made, None))) is not None:
                 yield generated

@@ -94,14 +94,23 @@ class Tokenizer:
         return 1 + max(self._backend.get_vocab().values(), default=-1)
 
     def encode(
-        self, text: str, pair: str | None = None, max_length: int | None = None
+        self,
+        text: str,
+        pair: str | None = None,
+        max_length: int | None = None,
+        *,
+        add_special_tokens: bool = True,
     ) -> Encoded:
         """The tokens of a text or a pair, special tokens included.
 
         Beyond ``max_length`` tokens are cut, from the longer text of a pair first.
+        Without ``add_special_tokens`` there are none but those that the text names, as
+        a chat template does.
         """
         if max_length is not None:
-            least = self._backend.num_special_tokens_to_add(pair is not None) + 1
+            least = 1
+            if add_special_tokens:
+                least += self._backend.num_special_tokens_to_add(pair is not None)
             if max_length < least:
                 raise SetupError(
                     f"A length of {max_length} tokens leaves no room for text: with "
@@ -110,11 +119,15 @@ class Tokenizer:
         with self._lock:
             self._backend.no_truncation()
             try:
-                found = self._backend.encode(text, pair)
+                found = self._backend.encode(
+                    text, pair, add_special_tokens=add_special_tokens
+                )
                 whole = len(found.ids)
                 if max_length is not None and whole > max_length:
                     self._backend.enable_truncation(max_length, direction=self._side)
-                    found = self._backend.encode(text, pair)
+                    found = self._backend.encode(
+                        text, pair, add_special_tokens=add_special_tokens
+                    )
             except TypeError:
                 raise SetupError(
                     "The text is not valid Unicode: it holds half of a surrogate "

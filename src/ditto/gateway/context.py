@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ditto.client.answering import Answering, ModelCard
 from ditto.errors import UnknownModelError
@@ -59,13 +60,23 @@ class Gateway:
         raise UnknownModelError(f"There is no such model here; there are: {names}.")
 
     async def count_tokens(
-        self, card: ModelCard, texts: Sequence[str], param: str, more: int = 0
+        self,
+        card: ModelCard,
+        texts: Sequence[str],
+        param: str,
+        more: int = 0,
+        *,
+        add_special_tokens: bool = True,
     ) -> list[int]:
         """Tokens of texts; refuses one that is too long, with ``more`` to follow."""
-        count = self.answering.count_tokens
+        count = partial(
+            self.answering.count_tokens,
+            card.name,
+            add_special_tokens=add_special_tokens,
+        )
 
         def counted() -> list[int]:
-            return [count(card.name, text) for text in texts]
+            return [count(text) for text in texts]
 
         counts = await asyncio.to_thread(counted)
         for k, tokens in enumerate(counts, 1):

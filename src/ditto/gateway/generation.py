@@ -45,6 +45,8 @@ class _Job:
     max_tokens: int
     asked: GenerationRequest
     prompt_tokens: int
+    add_special_tokens: bool = True
+    """Not for conversations: a chat template writes its special tokens itself."""
 
     def pieces(self) -> Generator[Piece, None, None]:
         """The answers, one prompt after another; runs in a thread."""
@@ -64,6 +66,7 @@ class _Job:
             self.prompts[prompt],
             self.max_tokens,
             self.asked.sampling,
+            add_special_tokens=self.add_special_tokens,
             timeout=max(0.0, deadline - before),
         )
         with contextlib.ExitStack() as stack:
@@ -102,10 +105,12 @@ async def chat_completions(gateway: Gateway, request: Request) -> Response:
     render = gateway.template(card).render
     prompt = await asyncio.to_thread(render, messages, card.special_tokens)
     wanted = asked.max_completion_tokens or asked.max_tokens
-    counts = await gateway.count_tokens(card, [prompt], "messages", wanted or 1)
+    counts = await gateway.count_tokens(
+        card, [prompt], "messages", wanted or 1, add_special_tokens=False
+    )
     room = card.max_tokens - counts[0]
     tokens = wanted or min(room, gateway.settings.chat_tokens)
-    job = _Job(gateway, card, [prompt], tokens, asked, counts[0])
+    job = _Job(gateway, card, [prompt], tokens, asked, counts[0], False)
     return await _answered(request, job, ChatForm(card))
 
 

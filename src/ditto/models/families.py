@@ -13,6 +13,7 @@ from ditto.models.tokenizer_layout import (
     BYTE_PAIRS,
     BYTE_PAIRS_OF_ENCODERS,
     ONLY_JSON,
+    ONLY_JSON_OF_DECODERS,
     WORD_PIECES,
     WORD_PIECES_BY_ROBERTA,
     TokenizerLayout,
@@ -39,6 +40,10 @@ FAMILIES: dict[str, Row] = {
     "mpnet": Row("ditto.models.bert", "MPNET", WORD_PIECES_BY_ROBERTA),
     "modernbert": Row("ditto.models.modernbert", "MODERNBERT", ONLY_JSON),
     "gpt2": Row("ditto.models.gpt2", "GPT2", BYTE_PAIRS),
+    "llama": Row("ditto.models.llama", "LLAMA", ONLY_JSON_OF_DECODERS),
+    "mistral": Row("ditto.models.llama", "MISTRAL", ONLY_JSON_OF_DECODERS),
+    "qwen2": Row("ditto.models.llama", "QWEN2", ONLY_JSON_OF_DECODERS),
+    "qwen3": Row("ditto.models.llama", "QWEN3", ONLY_JSON_OF_DECODERS),
 }
 
 

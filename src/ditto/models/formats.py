@@ -15,7 +15,11 @@ _OTHERS = {
     ".ot": "Rust",
     ".ckpt": "a training run",
 }
-_ONNX = " Of a BERT encoder, examples/convert_onnx.py of the repository makes one."
+_CONVERTED = {
+    ".onnx": " examples/convert_onnx.py of the repository makes one of a BERT encoder.",
+    ".gguf": " examples/convert_gguf.py of the repository makes one, with the rounded "
+    "weights.",
+}
 
 
 def refuse_file(path: Path) -> None:
@@ -75,7 +79,7 @@ def _only_others(root: Path) -> CheckpointError | None:
                 f"{root} holds {path.relative_to(root)}, of {form}, which is not read. "
                 "Take the folder that it was made from, with config.json and "
                 "model.safetensors; the model's card names it."
-                f"{_ONNX if path.suffix == '.onnx' else ''}"
+                f"{_CONVERTED.get(path.suffix, '')}"
             )
     return None
 

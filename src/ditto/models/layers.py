@@ -100,6 +100,12 @@ def layer_norm(p: Params, x: jax.Array, eps: float) -> jax.Array:
     return jnp.asarray(scaled + p["beta"] if "beta" in p else scaled)
 
 
+def rms_norm(p: Params, x: jax.Array, eps: float) -> jax.Array:
+    """Mean square 1 over the last axis, then scale."""
+    squares = (x * x).mean(-1, keepdims=True)
+    return jnp.asarray(x * jax.lax.rsqrt(squares + eps) * p["gamma"])
+
+
 def split_heads(x: jax.Array, heads: int) -> jax.Array:
     """(B, S, H) as (B, heads, S, D)."""
     return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
@@ -117,8 +123,15 @@ def attention(
     is a bias of the scores.
 
     A mask of booleans is meant to be public, one of numbers 0 and 1 may be secret: it
-    costs a product a weight, and no comparison.
+    costs a product a weight, and no comparison. Of keys and values there may be fewer
+    heads: each then serves as many heads of queries, as if these were more rows of one.
     """
+    batch, heads, length, width = q.shape
+    served = heads // k.shape[1]
+    if served > 1:
+        q = q.reshape(batch, k.shape[1], served * length, width)
+        rows = (*mask.shape[:2], length, mask.shape[3])
+        mask = jnp.tile(jnp.broadcast_to(mask, rows), (1, 1, served, 1))
     scores = jnp.einsum("bhsd,bhtd->bhst", q * q.shape[-1] ** -0.5, k)
     if bias is not None:
         scores = scores + bias
@@ -127,7 +140,8 @@ def attention(
     else:
         shares = _divided(ATTENTION_WEIGHTS[weights](scores), mask)
     mixed = jnp.einsum("bhst,bhtd->bhsd", shares, v)
-    batch, _, length, _ = q.shape
+    if served > 1:
+        mixed = mixed.reshape(batch, heads, length, width)
     return mixed.transpose(0, 2, 1, 3).reshape(batch, length, -1)
 
 

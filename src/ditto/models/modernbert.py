@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 
 from ditto.errors import CheckpointError
 from ditto.files import JsonValue
@@ -39,6 +38,7 @@ from ditto.models.parameters import (
     norm_parameters,
 )
 from ditto.models.pooling import pool
+from ditto.models.rotary import Rope, Rotations, rotate, rotations
 from ditto.models.sentence import Pooling
 
 _KINDS = {"full_attention": "global", "sliding_attention": "local"}
@@ -118,6 +118,11 @@ class ModernBertConfig:
         )
 
     @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
     def type_vocab_size(self) -> int:
         """There are no types."""
         return 0
@@ -184,7 +189,7 @@ def hidden_states(
     kinds = zip(p["layers"], config.layer_types, strict=True)
     for k, (layer, kind) in enumerate(kinds):
         with jax.named_scope(f"encoder.layer.{k}"):
-            turns = rotations(config, kind, length)
+            turns = rotations(Rope(config.rope_theta[kind]), config.head_dim, length)
             x = encoder_layer(config, layer, x, seen[kind], turns)
         states.append(x)
     with jax.named_scope("last_norm"):
@@ -207,26 +212,6 @@ def _seen(config: ModernBertConfig, mask: jax.Array) -> dict[str, jax.Array]:
     itself = (distance == 0).astype(whole.dtype)
     window = whole * near + itself
     return {"full_attention": whole, "sliding_attention": window}
-
-
-Rotations = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
-
-
-def rotations(config: ModernBertConfig, kind: str, length: int) -> Rotations:
-    """Cosines and sines of the angle of each place and channel, (S, D)."""
-    width = config.hidden_size // config.num_attention_heads
-    steps = np.arange(0, width, 2, dtype=np.float32) / width
-    frequencies = (1.0 / config.rope_theta[kind] ** steps).astype(np.float32)
-    angles = np.outer(np.arange(length, dtype=np.float32), frequencies)
-    angles = np.concatenate([angles, angles], -1)
-    return np.cos(angles), np.sin(angles)
-
-
-def rotate(x: jax.Array, turns: Rotations) -> jax.Array:
-    """Heads (B, heads, S, D), each channel turned with the one half a width away."""
-    cosines, sines = turns
-    one, other = jnp.split(x, 2, -1)
-    return jnp.asarray(x * cosines + jnp.concatenate([-other, one], -1) * sines)
 
 
 def encoder_layer(

@@ -37,6 +37,33 @@ def _gpt2(hidden_size: int, layers: int, heads: int) -> Json:
     }
 
 
+def _llama(
+    hidden_size: int,
+    layers: int,
+    heads: tuple[int, int],
+    intermediate_size: int,
+    vocab_size: int,
+    *,
+    theta: float = 500_000.0,
+    tied: bool = True,
+) -> Json:
+    return {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "vocab_size": vocab_size,
+        "hidden_size": hidden_size,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads[0],
+        "num_key_value_heads": heads[1],
+        "intermediate_size": intermediate_size,
+        "max_position_embeddings": 8192,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-5,
+        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+        "tie_word_embeddings": tied,
+    }
+
+
 PRESETS: dict[str, Json] = {
     "bert-base": _bert(768, 12, 12),
     "bert-large": _bert(1024, 24, 16),
@@ -44,6 +71,11 @@ PRESETS: dict[str, Json] = {
     "gpt2-base": _gpt2(768, 12, 12),
     "gpt2-medium": _gpt2(1024, 24, 16),
     "gpt2-tiny": _gpt2(16, 2, 2),
+    "llama-1b": _llama(2048, 16, (32, 8), 8192, 128256),
+    "llama-3b": _llama(3072, 28, (24, 8), 8192, 128256),
+    "llama-8b": _llama(4096, 32, (32, 8), 14336, 128256, tied=False),
+    "llama-tiny": _llama(16, 2, (4, 2), 24, 32000),
+    "smollm2-135m": _llama(576, 30, (9, 3), 1536, 49152, theta=100_000.0),
 }
 """Configurations of well-known sizes, as ``config.json`` would have them."""
 

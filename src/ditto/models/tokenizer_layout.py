@@ -52,3 +52,5 @@ WORD_PIECES_BY_ROBERTA = replace(
 """BERT's words, with RoBERTa's tokens around texts."""
 ONLY_JSON = replace(BYTE_PAIRS_OF_ENCODERS, files="tokenizer.json")
 """Of whose older files, such as those of sentencepiece, none is read."""
+ONLY_JSON_OF_DECODERS = TokenizerLayout("tokenizer.json", {}, "bos if asked")
+"""The same of families whose special tokens are whatever a folder names."""
