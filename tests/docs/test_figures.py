@@ -104,3 +104,23 @@ def test_bits_of_protocols() -> None:
             and row["parameters"] == parameters
         ]
         assert rows[said] == bits
+
+
+def test_utility() -> None:
+    """Scores and what is lost, of every row of the table."""
+    rows = result("utility")["rows"]
+    said = [*table(RESULTS / "README.md", "column")]
+    modes = {"float": "float", "simulator": "simulate", "three parties": "mpc"}
+    model = ""
+    for column, row, mode, _, score, lost, _ in said:
+        model = {"M": "minilm", "G": "gpt2"}.get(column[:1], model)
+        (found,) = [
+            each
+            for each in rows
+            if (each["model"], each["row"], each["mode"])
+            == (model, row.strip("`"), modes[mode])
+        ]
+        digits = 2 if model == "gpt2" else 4
+        assert score == f"{found['score']:.{digits}f}"
+        if lost:
+            assert lost.split()[0] == f"{found['drop_points']:.3f}"
