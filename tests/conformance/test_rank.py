@@ -32,6 +32,7 @@ from ditto.protocols.blocks import VERDICT_BITS, Rounds
 from ditto.protocols.coarse_max import coarse_max
 from ditto.protocols.exponential import Exponential, exponential
 from ditto.protocols.multiply import multiply_task
+from ditto.protocols.parabolas import Function, TableFunction
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
 from ditto.protocols.piecewise_linear import (
     Lines,
@@ -41,7 +42,7 @@ from ditto.protocols.piecewise_linear import (
 from ditto.protocols.range_word import reveal_range_word
 from ditto.protocols.recast import recast_task
 from ditto.protocols.registry import PROTOCOLS, Form, Protocol
-from ditto.protocols.table_function import Function, TableFunction, table_function
+from ditto.protocols.table_function import table_function
 from ditto.runtime.trio import raise_first, run_together
 from ditto.sharing import RANKS, Rank, Shared, Stream, deal, derive_key
 from ditto.sharing.points import Corrections, tree_levels

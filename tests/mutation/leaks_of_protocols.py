@@ -188,6 +188,20 @@ MASKS_OF_PROTOCOLS = (
         (LINES,),
     ),
     Leak(
+        "table function: one mask for both summands of the factors",
+        "protocols/table_function.py",
+        (
+            (
+                """drawn.draw(name, _KNOWN * count, ring)
+            for name in ("factors 0", "factors 2")""",
+                """drawn for drawn in
+            [drawn.draw("factors 0", _KNOWN * count, ring)] for _ in (0, 2)""",
+            ),
+        ),
+        "P1 sees the difference of what P0 and P2 hold of a parabola",
+        (hidden("rsqrt in two"),),
+    ),
+    Leak(
         "exponential: one mask for all entries of the tables",
         "protocols/exponential.py",
         (

@@ -34,7 +34,7 @@ class Profile(BaseModel):
     with fixed fracs, casts between. ``rings``: our protocols wherever we have them."""
     exp: Literal["stock", "puma", "summands"] = "stock"
     """In softmax. ``puma``: (1 + x/32)^32 and 0 below -14. ``summands``: the
-    product of the exponentials of what the parties hold."""
+    product of the exponentials of what the parties hold, and squarings elsewhere."""
     gelu: Literal["stock", "puma", "quad", "accurate"] = "stock"
     """``quad``: 0.125 x^2 + 0.25 x + 0.5, for models distilled with it.
     ``accurate``: polynomials fitted to the calibrated range."""

@@ -2,8 +2,8 @@
 
 In topological order: channel, memory, party, cost, session; blocks; linear, share,
 reveal, range_word, reshare, boolean, recast, coarse_max, exponential,
-piecewise_linear, kernels, multiply, lookup, table_function, paper; registry, which only
-tests and benchmarks import.
+piecewise_linear, kernels, multiply, lookup, parabolas, table_function, paper; registry,
+which only tests and benchmarks import.
 """
 
 from ditto.protocols.blocks import Grid, Rounds
@@ -37,6 +37,7 @@ from ditto.protocols.multiply import (
     sum_of_squares,
 )
 from ditto.protocols.paper import downcast_paper, upcast_paper
+from ditto.protocols.parabolas import TableFunction
 from ditto.protocols.party import Party
 from ditto.protocols.piecewise_linear import (
     Lines,
@@ -54,11 +55,7 @@ from ditto.protocols.reveal import (
 )
 from ditto.protocols.session import agree
 from ditto.protocols.share import share, share_cost
-from ditto.protocols.table_function import (
-    TableFunction,
-    table_function,
-    table_function_cost,
-)
+from ditto.protocols.table_function import table_function, table_function_cost
 
 __all__ = [
     "FREE",

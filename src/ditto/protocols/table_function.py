@@ -11,49 +11,53 @@ Steps
     0. a = x0 - low + 2^t at P0 and P2, s = x1 + x2 at P1. The cell is
        i = (a >> t) + (s >> t) mod V: that of x, or the one before. So the parabola of
        cell i is fitted on two cells, around their middle x_i = low + i * 2^t. What x
-       lies off the middle is d = (a mod 2^t) + (s mod 2^t) - 2^t, without any carry;
-       both summands leave out the bits that no parabola needs. They become replicated
-       shares of d (``blocks.two_party``), in the messages of step 1.
+       lies off the middle is d = (a mod 2^t) + (s mod 2^t) - 2^t, without any carry:
+       d = p + u with p at P0 and P2 and u at P1, which leave out the bits that no
+       parabola needs. Its square needs fewer bits still: r = q + v likewise.
     1. P1 splits s >> t mod V into the keys of a point function (``points``) for P0 and
-       P2. The roots are masks it shares with each; the corrections go to both.
+       P2. The roots are masks it shares with each; the corrections go to both. In the
+       same message it splits u, v and v^2 between P0 and P2 (``blocks.two_party``).
     2. P0 and P2 expand their keys to shares of the vector that is one at s >> t. Its
        product with the table, rotated by a >> t, is a share of row i of the table: the
-       coefficients c0, c1, c2, and a bit for step 5. If it is checked, a last column
+       coefficients c0, c1, c2, and a bit for step 4. If it is checked, a last column
        says whether the cell is one that no x in the range has; the lowest bits of both
        shares of it are noted (``blocks.range_check``).
-    3. The shares of the row at P0 and P2 become replicated ones
-       (``blocks.two_to_three``).
-    4. y = c0 + d * (c1 + d * c2), two products with a recast (``multiply``).
-    5. Where the range is wide, steps 1 to 4 are taken at once with narrow cells for the
+    3. y = c0 + c1 d + c2 r^2 = (c0 + c1 p + c2 q^2) + c1 u + 2 c2 q v + c2 v^2. P0 and
+       P2 hold summands of the bracket and of the factors m = (c1, 2 c2 q, c2) of what
+       P1 knows, w = (u, v, v^2). With masks k0, k2, h0, h2 of P0 and P2 and
+       k = k0 + k2, P0 sends m0 - k0 and z0 - h0 to P1, z0 its summand of the bracket
+       plus k times its part of w; P2 likewise. P1 computes z1 = (m - k) w. Now
+       z0 + z1 + z2 = y: h0 + h2 is known to P0 and P2, the rest to P1, and ``convert``
+       goes on to the type of the result (``recast``).
+    4. Where the range is wide, steps 1 to 3 are taken at once with narrow cells for the
        lower part and with wide ones. The wide table's bit says that it serves, and the
        result is the narrow y plus the bit times the difference, one product.
 
 Cost
-    2 * (129h + 128) bits for keys, l for d and 8l for the row, per element, and 256 for
-    the salt of all; two products with a recast. 2 rounds and those of the products.
-    With two widths all of this twice, in the same rounds, and a product more.
+    2 * (129h + 128) bits for keys, 3l for u, v and v^2, 10l for step 3 with the bit,
+    per element, and 256 for the salt of all; ``convert``. 2 rounds and those of
+    ``convert``. With two widths all of this twice, in the same rounds, and a product
+    more.
 
 Security (semi-honest, one corrupted party)
     P0 and P2 see corrections, which are pseudorandom to who knows only one root
-    (``points``). What else they and P1 see are the messages of the blocks of steps 0
-    and 3, hidden by masks that their receivers do not know. The rest is ``multiply``.
-    The table is public; which row is used nobody learns. Nothing depends on whether x
-    is in its range: beyond it the result is wrong, not revealing.
+    (``points``). P2 sees the message of ``blocks.two_party``, hidden by masks of P0 and
+    P1. In step 3 P1 sees ten numbers, hidden by as many masks that it does not know;
+    h0 + h2 is a sum of masks, so it is independent of the data. The rest is ``convert``
+    and ``multiply``. The table is public; which row is used nobody learns. Nothing
+    depends on whether x is in its range: beyond it the result is wrong, not revealing.
 
 Source
     docs/explanation/protocols.md; Boyle, Gilboa, Ishai, "Function Secret Sharing"
     (CCS 2016) for evaluating a secretly shifted table, with P1 as the dealer.
 """
 
-import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols.blocks import (
     P0,
@@ -62,19 +66,21 @@ from ditto.protocols.blocks import (
     Group,
     Rounds,
     cell_index,
+    masks_of_p0_p2,
     note_flags,
-    replicate_two_party,
+    split_of_p1,
     together,
     two_party_summand,
     two_to_three,
 )
 from ditto.protocols.cost import Cost
 from ditto.protocols.linear import add, subtract
-from ditto.protocols.multiply import (
-    multiply,
-    multiply_task,
-    product_cost,
-    product_type,
+from ditto.protocols.multiply import multiply, product_cost
+from ditto.protocols.parabolas import (
+    BITS,
+    Scale,
+    TableFunction,
+    doubled_table,
 )
 from ditto.protocols.party import (
     Exchange,
@@ -90,6 +96,11 @@ from ditto.protocols.party import (
     in_parts,
     part_sizes,
 )
+from ditto.protocols.recast import (
+    convert,
+    convert_rounds,
+    convert_widths,
+)
 from ditto.sharing import Rank, Shared, packed_size
 from ditto.sharing.points import (
     SALT_BYTES,
@@ -99,170 +110,12 @@ from ditto.sharing.points import (
     tree_levels,
 )
 
-Number = TypeVar("Number", np.float64, npt.NDArray[np.float64])
-Function = Literal["reciprocal", "rsqrt"]
-
-MOST_CELLS = 1 << 14
 _COLUMNS = 4
 _SLICE = 1 << 15
 """Elements of the table that are rotated at once."""
-_OFFSET_BITS = 14
-"""Bits of d: the rest of the ring is the coefficients'."""
-_BITS = 32
+_KNOWN = 3
+"""What P1 multiplies by itself: u, v and v^2."""
 _BYTE, _WORD = Ring(8), Ring(64)
-CELLS_TO_POLE = 8
-"""Cells between a function's pole and its range, at least: precision follows."""
-
-
-@dataclass(frozen=True)
-class TableFunction:
-    """f(factor * x + summand) for integers x of ``source``, with results in ``target``.
-
-    x lies between ``low`` and ``high``, where factor * x + summand is positive. Where
-    ``high`` is many times ``low``, cells of two widths take fewer than cells of one.
-    """
-
-    function: Function
-    source: FxpType
-    target: FxpType
-    low: int
-    high: int
-    factor: float = 1.0
-    summand: float = 0.0
-    widths: Literal[1, 2] = 1
-
-    def __post_init__(self) -> None:
-        rings = (self.source.bits, self.target.bits)
-        if rings != (_BITS, _BITS) or self.function not in ("reciprocal", "rsqrt"):
-            raise FixedPointTypeError(
-                f"There is no table function {self.function!r} from {self.source} to "
-                f"{self.target}."
-            )
-        limit = self.source.limit
-        sound = -limit <= self.low < self.high <= limit and 0 < self.factor < math.inf
-        if (
-            not sound
-            or self.low - self.pole < CELLS_TO_POLE
-            or self.widths not in (1, 2)
-        ):
-            raise FixedPointTypeError(
-                f"A table function from {self.source} cannot start at {self.low} and "
-                f"end at {self.high}: its integers lie below {limit}, and start "
-                f"{CELLS_TO_POLE} or more above the function's pole."
-            )
-        if max(scale.cells for scale in self.scales) > MOST_CELLS:
-            raise FixedPointTypeError(
-                f"A range from {self.low} to {self.high} takes too many cells; there "
-                f"are at most {MOST_CELLS}."
-            )
-        if not self.value(np.float64(self.low)) < self.target.max_value:
-            raise FixedPointTypeError(
-                f"The {self.function} of {self.low} does not fit {self.target}."
-            )
-
-    @property
-    def pole(self) -> float:
-        """Where f would be infinite."""
-        return -math.ldexp(self.summand / self.factor, self.source.frac)
-
-    @property
-    def scales(self) -> tuple["Scale", ...]:
-        """The tables; the second, if there is one, serves from its ``start`` on."""
-        if self.widths == 1:
-            return (Scale(self, self.low, self.high),)
-        below, above = self.low - self.pole, self.high - self.pole
-        wide = Scale(self, round(self.pole + math.sqrt(below * above)), self.high)
-        end = min(self.high, wide.start + (2 << wide.cut))
-        return Scale(self, self.low, end), wide
-
-    @property
-    def error(self) -> float:
-        """The largest error, in units of the result's last place."""
-        return max(scale.error for scale in self.scales)
-
-    def largest(self, derivative: int, x: float) -> float:
-        """The size of a coefficient at x, which is above the pole."""
-        y = math.ldexp(self.factor * (x - self.pole), -self.source.frac)
-        scale = self.factor**derivative
-        if self.function == "reciprocal":
-            return float(scale * y ** -(derivative + 1))
-        return float(scale * (1.0, 0.5, 0.375)[derivative] * y ** -(derivative + 0.5))
-
-    def value(self, x: Number) -> Number:
-        """The function of integers x, by operations that all machines round alike."""
-        y = self.factor * (x * self.source.ulp) + self.summand
-        value: Number = 1 / (y if self.function == "reciprocal" else np.sqrt(y))
-        return value
-
-
-@dataclass(frozen=True)
-class Scale:
-    """One table: cells of one width from the function's ``low`` to ``end``.
-
-    Those before ``start`` are never used.
-    """
-
-    function: TableFunction
-    start: int
-    end: int
-
-    @property
-    def _above_pole(self) -> float:
-        return self.start - self.function.pole
-
-    @property
-    def cut(self) -> int:
-        """t: cells are at most an eighth of the way to the pole wide."""
-        return math.frexp(self._above_pole / CELLS_TO_POLE)[1] - 1
-
-    @property
-    def needed(self) -> int:
-        """Cells that values in the range are found in."""
-        return ((self.end - self.function.low - 1) >> self.cut) + 2
-
-    @property
-    def cells(self) -> int:
-        """V: a power of two, so that cells count around."""
-        return max(8, 1 << (self.needed - 1).bit_length())
-
-    @property
-    def drop(self) -> int:
-        """The bits of x that d leaves out."""
-        return max(0, self.cut - _OFFSET_BITS)
-
-    @property
-    def offset(self) -> FxpType:
-        """The type of d."""
-        return FxpType(_BITS, self.function.source.frac - self.drop)
-
-    @property
-    def types(self) -> tuple[FxpType, FxpType, FxpType]:
-        """Of c0, c1 and c2: as fine as the products leave room for."""
-        frac, target = self.offset.frac, self.function.target
-        slope, bend = (self._largest(k) for k in (1, 2))
-        room = _BITS - 2 - (self.cut - self.drop)
-        c1 = room - math.frexp(1.25 * slope)[1]
-        c1 = min(c1, target.frac - frac + _BITS - 4)
-        c2 = room - math.frexp(bend)[1]
-        c2 = min(c2, c1 - frac + _BITS - 4)
-        return target, FxpType(_BITS, c1), FxpType(_BITS, c2)
-
-    @property
-    def error(self) -> float:
-        """The largest error, in units of the result's last place."""
-        step = math.ldexp(1.0, self.cut - self.function.source.frac)
-        _, c1, c2 = self.types
-        reach = 1 / (self._above_pole / (1 << self.cut) - 1)
-        share = 0.25 if self.function.function == "reciprocal" else 5 / 64
-        fit = share * reach**3 * self._largest(0)
-        rounding = step * (step * c2.ulp / 2 + 1.5 * c1.ulp)
-        rounding += 2.0 * self._largest(1) * self.offset.ulp
-        return (fit + rounding) / self.function.target.ulp + 1.5
-
-    def _largest(self, derivative: int) -> float:
-        """The largest coefficient: that of a value a little below the first."""
-        near = self._above_pole * (1 - 1 / CELLS_TO_POLE)
-        return self.function.largest(derivative, self.function.pole + near)
 
 
 def table_function(
@@ -275,27 +128,17 @@ def table_function(
 ) -> Shared:
     """The function of every element of x. See the module's text."""
     last = function.scales[-1]
-    rows = party.run_tasks(
+    found = party.run_tasks(
         [
-            _row_task(x, scale, checked=checked and scale == last)
+            _value_task(x, scale, rounds, checked=checked and scale == last)
             for scale in function.scales
         ]
     )
-    slopes = party.run_tasks(
-        [multiply_task(row.c2, row.offset, row.c1.type, rounds) for row in rows]
-    )
-    rises = party.run_tasks(
-        [
-            multiply_task(add(row.c1, slope), row.offset, function.target, rounds)
-            for row, slope in zip(rows, slopes, strict=True)
-        ]
-    )
-    values = [add(row.c0, rise) for row, rise in zip(rows, rises, strict=True)]
-    if len(values) == 1:
-        return values[0]
-    fine, coarse = values
-    gap = multiply(party, rows[1].serves, subtract(coarse, fine))
-    return add(fine, gap)
+    if len(found) == 1:
+        return found[0].value
+    fine, coarse = found
+    gap = multiply(party, coarse.serves, subtract(coarse.value, fine.value))
+    return add(fine.value, gap)
 
 
 def table_function_cost(
@@ -304,17 +147,14 @@ def table_function_cost(
     """Of ``count`` values."""
     bits, depth = 0, 0
     for scale in function.scales:
-        levels = tree_levels(scale.cells, _BITS)
+        levels, conversion = tree_levels(scale.cells, BITS), scale.conversion
+        sent = 3 * _KNOWN + 4  # splits, factors, y and the bit
+        widths = [*[BITS] * sent, *convert_widths(conversion, rounds, False)]
         for n in part_sizes(count, scale.cells):
             keys = 128 * n * (levels + 1) + 8 * packed_size(n * levels, 1)
-            bits += 2 * (keys + 8 * SALT_BYTES) + (2 * _COLUMNS + 1) * _BITS * n
-        _, c1, c2 = scale.types
-        products = [
-            product_cost(count, product_type(c, scale.offset), to, rounds)
-            for c, to in ((c2, c1), (c1, function.target))
-        ]
-        bits += sum(p.bits for p in products)
-        depth = max(depth, 2 + sum(p.rounds for p in products))
+            bits += 2 * (keys + 8 * SALT_BYTES)
+            bits += 8 * sum(packed_size(n, width) for width in widths if width)
+        depth = max(depth, 2 + convert_rounds(conversion, rounds))
     if len(function.scales) == 1:
         return Cost(bits, depth)
     chosen = product_cost(count, function.target)
@@ -322,71 +162,110 @@ def table_function_cost(
 
 
 @dataclass(frozen=True)
-class _Row:
-    """Where every element lies in its cell, and its row of the table."""
+class _Found:
+    """What one table says of every element."""
 
-    offset: Shared
-    c0: Shared
-    c1: Shared
-    c2: Shared
+    value: Shared
     serves: Shared
     """Whether the table serves for it: one or zero."""
 
 
-def _row_task(x: Shared, scale: Scale, *, checked: bool) -> Task[_Row]:
-    """Steps 1 to 3."""
+def _value_task(
+    x: Shared, scale: Scale, rounds: Rounds, *, checked: bool
+) -> Task[_Found]:
+    """Steps 0 to 3."""
     first, second = x.first.reshape(-1), x.second.reshape(-1)
-    types = (scale.offset, *scale.types, FxpType(_BITS, 0))
 
     def instance_of(part: slice) -> PairInstance:
         def instance(role: Role) -> PairSteps:
-            return _find_row(role, (first[part], second[part]), scale, checked)
+            return _steps(role, (first[part], second[part]), scale, rounds, checked)
 
         return instance
 
-    def finish(pair: Pair) -> _Row:
-        a, b = (share.reshape(*x.shape, 1 + _COLUMNS) for share in pair)
-        return _Row(*(Shared(a[..., k], b[..., k], fxp) for k, fxp in enumerate(types)))
+    def finish(pair: Pair) -> _Found:
+        a, b = (share.reshape(*x.shape, 2) for share in pair)
+        types = (scale.function.target, FxpType(BITS, 0))
+        return _Found(*(Shared(a[..., k], b[..., k], t) for k, t in enumerate(types)))
 
     return in_parts(x.size, instance_of, finish, weight=scale.cells)
 
 
-def _find_row(role: Role, shares: Pair, scale: Scale, checked: bool) -> PairSteps:
-    """Steps 0 to 3: shares of d and a row of the table for every element, flat."""
+def _steps(
+    role: Role, shares: Pair, scale: Scale, rounds: Rounds, checked: bool
+) -> PairSteps:
+    """Shares of y and of the bit for every element, side by side, flat."""
     ring = scale.function.source.ring
     above_low = (1 << scale.cut) - scale.function.low
     summand = two_party_summand(role, shares, ring, above_low)
-    offset = _offset(summand, scale)
-    if role.rank != P1:
-        centre = ring.scalar(1 << (scale.cut - scale.drop))
-        offset = ring.reduce(offset - centre)
-    rows, offsets = yield from together(
-        _look_up(role, cell_index(summand, scale.cut, scale.cells), scale, checked),
-        replicate_two_party(role, offset, ring),
+    cell, count = cell_index(summand, scale.cut, scale.cells), summand.size
+    near = _offset(summand, scale)
+    rough = near >> near.dtype.type(scale.rough)
+    group, known = Group(ring), None
+    if role.rank == P1:
+        known = np.concatenate([near, rough, rough * rough])
+    else:
+        centre = 1 << (scale.cut - scale.drop)
+        middle = (centre >> scale.rough) - (1 if scale.rough else 0)
+        near, rough = near - ring.scalar(centre), rough - ring.scalar(middle)
+    look_up = (
+        _deal(role, cell, scale) if known is not None else _expand(role, cell, scale)
     )
-    a, b = map(_joined, offsets, rows)
+    blocks: list[Steps[Any]] = [
+        look_up,
+        split_of_p1(role, known, _KNOWN * count, group, "offset"),
+    ]
+    rows, split = yield from together(*blocks)
+    if known is not None:
+        factors, pair = yield from together(
+            _send_factors(None, count, ring),
+            two_to_three(role, None, 2 * count, group),
+        )
+        products = (factors[0] + factors[1]) * known
+        total = pair[0][:count] + pair[1][:count]
+        total += products.reshape(_KNOWN, count).sum(0, dtype=ring.dtype)
+    else:
+        if checked:
+            note_flags(role, rows[:, _COLUMNS])
+        c0, c1, c2, serves = (np.ascontiguousarray(rows[:, k]) for k in range(_COLUMNS))
+        drawn = masks_of_p0_p2(role)
+        k0, k2 = (
+            drawn.draw(name, _KNOWN * count, ring)
+            for name in ("factors 0", "factors 2")
+        )
+        bracket = c0 + c1 * near + c2 * rough * rough
+        masked = ((k0 + k2) * split[0]).reshape(_KNOWN, count)
+        bracket += masked.sum(0, dtype=ring.dtype)
+        factor = np.concatenate([c1, c2 * rough * ring.scalar(2), c2])
+        hidden = factor - (k0 if role.rank == P0 else k2)
+        _, pair = yield from together(
+            _send_factors(hidden, count, ring),
+            two_to_three(role, np.concatenate([bracket, serves]), 2 * count, group),
+        )
+        masks = pair[0] if role.rank == P0 else pair[1]
+        total = masks[:count] + ring.scalar(scale.conversion.bias)
+    y = yield from convert(role, total, scale.conversion, rounds, False)
+    a, b = (
+        np.stack([value, bit[count:]], axis=1).reshape(-1)
+        for value, bit in zip(y, pair, strict=True)
+    )
     return a, b
 
 
-def _look_up(role: Role, cell: Words, scale: Scale, checked: bool) -> PairSteps:
-    """Steps 1 to 3: shares of the row of the table in which the two cells meet."""
-    share = None
-    if role.rank == P1:
-        yield from _deal(role, cell, scale)
-    else:
-        rows = yield from _expand(role, cell, scale)
-        share = np.ascontiguousarray(rows[:, :_COLUMNS]).reshape(-1)
-        if checked:
-            note_flags(role, rows[:, _COLUMNS])
-    group = Group(scale.function.source.ring)
-    return (yield from two_to_three(role, share, cell.size * _COLUMNS, group))
+def _send_factors(hidden: Words | None, count: int, ring: Ring) -> PairSteps:
+    """At P1 both halves of the factors without their masks."""
+    if hidden is not None:
+        yield Exchange(send={P1: [Field(hidden, ring.bits)]})
+        return hidden, hidden
+    expected = [Expected(_KNOWN * count, ring.bits)]
+    inbox = yield Exchange(receive={P0: expected, P2: expected})
+    return inbox[P0][0], inbox[P2][0]
 
 
 def _deal(role: Role, cell: Words, scale: Scale) -> Steps[None]:
     """Step 1 at P1."""
     salt = role.own.draw("salt", SALT_BYTES, _BYTE)
     roots = np.stack([_roots(role, other, cell.size) for other in (P0, P2)])
-    keys = correct_points(cell, roots, salt.tobytes(), depth=scale.cells, bits=_BITS)
+    keys = correct_points(cell, roots, salt.tobytes(), depth=scale.cells, bits=BITS)
     fields = [
         Field(salt, 8),
         Field(keys.seeds.reshape(-1), 64),
@@ -403,10 +282,10 @@ def _expand(role: Role, cell: Words, scale: Scale) -> Steps[Words]:
     inbox = yield Exchange(receive={P1: _expected(count, scale)})
     corrections, salt = _received(inbox[P1], count, scale)
     rows = np.empty((count, _COLUMNS + 1), np.uint32)
-    table = _doubled_table(scale)
+    table = doubled_table(scale)
     side = 0 if role.rank == P0 else 1
     for part, vectors in expand_corrected(
-        roots, corrections, salt, depth=scale.cells, bits=_BITS, side=side
+        roots, corrections, salt, depth=scale.cells, bits=BITS, side=side
     ):
         rows[part] = _rows(vectors, table, cell[part])
     return rows
@@ -417,14 +296,8 @@ def _roots(role: Role, other: Rank, count: int) -> Words:
     return role.masks_with(other).draw("roots", 2 * count, _WORD).reshape(count, 2)
 
 
-def _joined(offset: Words, row: Words) -> Words:
-    """d and the coefficients of every element, flat."""
-    columns = row.reshape(offset.size, _COLUMNS)
-    return np.concatenate([offset[:, None], columns], axis=1).reshape(-1)
-
-
 def _expected(count: int, scale: Scale) -> list[Expected]:
-    depth = tree_levels(scale.cells, _BITS)
+    depth = tree_levels(scale.cells, BITS)
     return [
         Expected(SALT_BYTES, 8),
         Expected(2 * count * depth, 64),
@@ -436,7 +309,7 @@ def _expected(count: int, scale: Scale) -> list[Expected]:
 def _received(
     fields: list[Words], count: int, scale: Scale
 ) -> tuple[Corrections, bytes]:
-    depth = tree_levels(scale.cells, _BITS)
+    depth = tree_levels(scale.cells, BITS)
     salt, seeds, rights, last = fields
     wide = np.uint64
     return (
@@ -467,28 +340,3 @@ def _rows(
         rows = rotated[:, cell[part].astype(np.int64)]
         out[part] = np.einsum("knv,nv->nk", rows, vectors[part])
     return out
-
-
-@lru_cache(maxsize=64)
-def _doubled_table(scale: Scale) -> npt.NDArray[np.uint32]:
-    """The table twice in a row: (columns + 1, 2V), integers of the ring."""
-    function = scale.function
-    middles = function.low + (np.arange(scale.cells, dtype=np.int64) << scale.cut)
-    serves = middles - (1 << scale.cut) >= scale.start
-    # cells that are never used get what the first of the others has
-    x = np.maximum(middles, scale.start).astype(np.float64)
-    reach = math.ldexp(math.sqrt(0.75), scale.cut)  # to Chebyshev's nodes
-    real = reach * function.source.ulp
-    here, left, right = (function.value(x + d) for d in (0.0, -reach, reach))
-    coefficients = (
-        here,
-        (right - left) / (2 * real),
-        (right + left - 2 * here) / (2 * real * real),
-    )
-    columns = [
-        np.rint(np.ldexp(c, fxp.frac)).astype(np.int64)
-        for c, fxp in zip(coefficients, scale.types, strict=True)
-    ]
-    outside = np.arange(scale.cells) >= scale.needed
-    table = np.stack([*columns, serves, outside]).astype(np.uint32)
-    return np.concatenate([table, table], axis=1)

@@ -14,8 +14,8 @@ Rules
     scores            |q . k| by heads, from the weights of both.
     softmax           shares are not negative and add up to one, so what they weight
                       stays among the rows it is taken from.
-    functions         what is computed element by element from one tensor (fits,
-                      clamps) is looked at along that tensor's range.
+    functions         what is computed element by element from one tensor (exp by
+                      squarings, fits, clamps) is looked at along that tensor's range.
     else              intervals. An operation without a rule has no bound.
 
 Security

@@ -1,9 +1,13 @@
 """approximate: replace functions by the profile's version of them.
 
 Steps
-    exp                summands: the parties take the exponentials of what they hold
-                       (``protocols.exponential``), on cells as far down as x may lie.
-                       puma, in softmax: (1 + x/32)^32, and 0 where x < -14.
+    exp in softmax     summands: the parties take the exponentials of what they hold
+                       (``protocols.exponential``), on cells as far down as the grid of
+                       the coarse maximum says.
+                       puma: (1 + x/32)^32, and 0 where x < -14.
+    other exp          squarings: (1 + y + y^2/2)^(2^n), y = x/2^n, with n so large that
+                       it is good down to the smallest x with its margin: small results
+                       keep their precision.
     gelu               quad, puma's two polynomials, or a fit.
     reciprocal, rsqrt  of few values, a table (``tabulate``); else SPU's, of an argument
                        that is scaled to where SPU is good.
@@ -49,11 +53,12 @@ _EXP_FRAC = 12
 """The finest that exp takes its operand."""
 _EXP_SLACK = 2.0**-5
 """How far above its bound an operand of exp may be rounded, and how far below."""
-_EXP_GUARD = 1
-"""Levels on either side by which it is seen that x lies beyond the cells of exp."""
+_MAX_SQUARINGS = 7
 _SCALED = {"reciprocal": 5, "rsqrt": 12, "sqrt": 12, "log": 5}
 """Functions that SPU computes in a range of its own, and log2 of where it does so well:
 neither the argument nor the result then loses much to the 18 fraction bits."""
+_EXP_ERROR, _ABOVE_ERROR = 1 / 900, 1 / 64
+"""Of exp below zero, and relative above it."""
 _ERROR_OF_SIZE = 1 / 60
 """The largest error of a fit beside the usual size of its results. With the profile's
 0.007 for all, the least cosine of MiniLM's embeddings on `benchmarks/ordinary_texts` is
@@ -67,8 +72,9 @@ doubled its error there."""
 _WITHIN_FIT = 1 - 2.0**-10
 """The same where the square of the range is a power of two: a type of the square ends
 there, and what lies beyond leaves it."""
-_ABOVE_ZERO, _ABOVE = 0.1, 2.5
-"""From where on exp gets a public factor, and how far above that it reaches."""
+_ABOVE_ZERO, _ABOVE_MAXIMUM = 0.1, 2.5
+"""How far above zero squarings alone are good enough: in a softmax, which takes less
+than the maximum away, the same relative error does less harm."""
 _CLAMP = 2 * 736
 """Bits an element of two comparisons with selection."""
 
@@ -129,14 +135,36 @@ def _exp(
     if here.exp == "puma" and op == "exp_negative":
         return write.puma_exp(x)
     if here.exp == "summands" and operand is not None:
-        if grid is not None:
-            return write.exp_on(x, *grid, checked=True)
-        if op == "exp_negative":
-            return write.exp_on(x, operand.low * here.margin, 0.0)
-        return write.ranged_exp(x, operand, here.margin)
+        if grid is not None and _cells(*grid) < MOST_LEVELS:
+            return write.exp_on(x, *grid)
+        highest = _ABOVE_ZERO if op == "exp" else _ABOVE_MAXIMUM
+        return write.ranged_exp(x, operand, here.margin, highest)
     if op == "exp_negative":
         return write.emit("exp", x, accuracy=None)
     return None
+
+
+def _cells(low: float, high: float) -> int:
+    """Of exp between two numbers."""
+    return math.ceil((high - low + 2 * _EXP_SLACK) / EXP_CELL)
+
+
+def squarings(left: float) -> int:
+    """n of the exp by squarings, for a range of this length below zero."""
+    return next(n for n in range(1, 64) if exp_range(n)[0] <= -left)
+
+
+@lru_cache(maxsize=64)
+def exp_range(n: int) -> tuple[float, float]:
+    """Where n squarings give exp: below zero within the error, above nearly so.
+
+    The error is e^x |x|^3 / (6 * 4^n) near zero; far below, y^2/2 outgrows 1 + y, and
+    beyond x = -2^(n+1) the squares grow without end.
+    """
+    x = -np.linspace(0.0, 2.0 ** (n + 1), 1 << 14)
+    y = np.ldexp(x, -n)
+    wrong = np.abs((1 + y + y * y / 2) ** 2.0**n - np.exp(x)) > _EXP_ERROR
+    return float(x[np.argmax(wrong) - 1]), (6 * _ABOVE_ERROR * 4.0**n) ** (1 / 3)
 
 
 @dataclass(frozen=True)
@@ -167,37 +195,45 @@ class _Writer:
         weights = [weight for weight, _ in terms]
         return self.emit("combine", *values, coefficients=weights, bias=bias)
 
-    def exp_on(self, x: int, low: float, high: float, *, checked: bool = False) -> int:
-        """exp between two numbers, on whole cells below the higher one.
+    def squared_exp(self, x: int, n: int) -> int:
+        y = self.times(x, 2.0**-n)
+        half = self.times(self.times(y, y), 0.5)
+        e = self.add(self.add(half, y), 1.0)
+        for _ in range(n):
+            e = self.times(e, e)
+        return e
 
-        Levels are a power of two: those to spare lie below, but for the ones that tell
-        what leaves the range; none are needed where that is ``checked`` before.
+    def exp_on(self, x: int, low: float, high: float) -> int:
+        """exp between the ends of a grid, on whole cells below the higher one.
+
+        Levels are a power of two: those to spare lie below. None tell what leaves the
+        range: that is seen on the grid.
         """
-        guard = 0 if checked else 2 * _EXP_GUARD
-        high, low = high + _EXP_SLACK, low - _EXP_SLACK
-        cells = math.ceil((high - low) / EXP_CELL)
-        levels = max(8, 1 << (cells + guard).bit_length())
-        if levels > MOST_LEVELS:
-            clamped = self.emit("max", x, self.number(_NOTHING))
-            return self.exp_on(clamped, _NOTHING, high - _EXP_SLACK)
+        levels = max(8, 1 << _cells(low, high).bit_length())
         return self.emit(
             "exponential",
             x,
-            low=high - EXP_CELL * (levels - 1 - guard),
-            high=high,
+            low=high + _EXP_SLACK - EXP_CELL * (levels - 1),
+            high=high + _EXP_SLACK,
             width=EXP_CELL,
             table_frac=_EXP_TABLE_FRAC,
             factor_frac=_EXP_FACTOR_FRAC,
             most_frac=_EXP_FRAC,
-            far_words=0 if checked else 1,
+            far_words=0,
         )
 
-    def ranged_exp(self, x: int, operand: Range, margin: float) -> int:
-        """exp on a range: what is above zero becomes a public factor."""
-        top = math.ceil(8 * operand.high) / 8 if operand.high > _ABOVE_ZERO else 0.0
+    def ranged_exp(self, x: int, operand: Range, margin: float, highest: float) -> int:
+        """exp on a range: what is above zero becomes a public factor, and what is far
+        below is clamped if that is cheaper than squaring on."""
+        top = math.ceil(8 * operand.high) / 8 if operand.high > highest else 0.0
         below = self.add(x, -top) if top else x
-        low = min((operand.low - top) * margin, -0.1)
-        e = self.exp_on(below, low, _ABOVE - _EXP_SLACK)
+        left = max((top - operand.low) * margin, 0.1)
+        if squarings(left) > _MAX_SQUARINGS:
+            below = self.emit("max", below, self.number(_NOTHING))
+            left = -_NOTHING * 1.2
+        n = squarings(left)
+        low, high = exp_range(n)
+        e = self.squared_exp(self.emit("within", below, low=low, high=high), n)
         return self.times(e, math.exp(top)) if top else e
 
     def rescaled(self, op: str, x: int, operand: Range, margin: float) -> int | None:

@@ -18,7 +18,7 @@ import numpy as np
 from ditto.compiler.calibrate import Range
 from ditto.operations import Trait, evaluate, has
 from ditto.plan import Graph, Node
-from ditto.protocols.table_function import CELLS_TO_POLE, MOST_CELLS
+from ditto.protocols.parabolas import CELLS_TO_POLE, MOST_CELLS
 
 _FUNCTIONS = ("reciprocal", "rsqrt")
 _MOST_FOR_ONE, _MOST_WORK, _MOST_WORK_IF_PROVEN = 1 << 20, 1 << 23, 1 << 25

@@ -14,6 +14,7 @@ from ditto.protocols.exponential import (
     exponential,
     exponential_cost,
 )
+from ditto.protocols.parabolas import Function, TableFunction
 from ditto.protocols.piecewise_linear import (
     Lines,
     PiecewiseLinear,
@@ -30,12 +31,7 @@ from ditto.protocols.registry.row import (
     one_matrix,
     variant,
 )
-from ditto.protocols.table_function import (
-    Function,
-    TableFunction,
-    table_function,
-    table_function_cost,
-)
+from ditto.protocols.table_function import table_function, table_function_cost
 
 Ends = tuple[float, float]
 
@@ -245,7 +241,9 @@ def _table_function_row(
             "cells": str(cells),
             **check_of(checked),
         },
-        formula="2(129h + 128) + 9l, and two products",
+        formula="2(129h + 128) + 13l + l' + "
+        + ("3k" if rounds == 2 else "4k")
+        + (", twice, and 3l" if widths == 2 else ""),
         operands=(source,),
         result=to,
         holds=to,
