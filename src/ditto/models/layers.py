@@ -100,9 +100,22 @@ def layer_norm(p: Params, x: jax.Array, eps: float) -> jax.Array:
     return jnp.asarray(scaled + p["beta"] if "beta" in p else scaled)
 
 
-def rms_norm(p: Params, x: jax.Array, eps: float) -> jax.Array:
-    """Mean square 1 over the last axis, then scale."""
+def rms_norm(
+    p: Params, x: jax.Array, eps: float, outliers: tuple[int, int] = (0, 0)
+) -> jax.Array:
+    """Mean square 1 over the last axis, then scale.
+
+    ``outliers`` are how many of the first channels are there divided by a power of two,
+    and which. Their squares are summed up by themselves: in a sum of their own they may
+    be coarse, while those of the other channels are not.
+    """
+    count, shift = outliers
     squares = (x * x).mean(-1, keepdims=True)
+    if count:
+        few, many = x[..., :count], x[..., count:]
+        total = (few * few).sum(-1, keepdims=True) * 4.0**shift
+        total = total + (many * many).sum(-1, keepdims=True)
+        squares = total * (1 / x.shape[-1])
     return jnp.asarray(x * jax.lax.rsqrt(squares + eps) * p["gamma"])
 
 

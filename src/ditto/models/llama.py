@@ -82,6 +82,9 @@ class LlamaConfig:
     """Whether each head of queries and keys is normalised."""
     num_labels: int
     tie_word_embeddings: bool
+    outliers: tuple[int, int]
+    """How many of the first channels of hidden states are divided by a power of two,
+    and which (see ``ditto.models.outliers``)."""
 
     @classmethod
     def from_hf(cls, config: Mapping[str, JsonValue]) -> "LlamaConfig":
@@ -122,6 +125,10 @@ class LlamaConfig:
             normalises_heads=family == "qwen3",
             num_labels=len(config.get("id2label") or {0: "", 1: ""}),
             tie_word_embeddings=config.get("tie_word_embeddings", False),
+            outliers=(
+                config.get("outlier_channels", 0),
+                config.get("outlier_shift", 0),
+            ),
         )
 
     @property
@@ -274,7 +281,7 @@ def decoder_layer(
     """
     eps = config.rms_norm_eps
     with jax.named_scope("attention"):
-        normed = rms_norm(p["attention_norm"], x, eps)
+        normed = rms_norm(p["attention_norm"], x, eps, config.outliers)
         q = split_heads(dense(p["query"], normed), config.num_attention_heads)
         k = split_heads(dense(p["key"], normed), config.num_key_value_heads)
         v = split_heads(dense(p["value"], normed), config.num_key_value_heads)
@@ -287,7 +294,7 @@ def decoder_layer(
         mixed = attention(q, k, v, seen, weights=config.attention_weights)
         x = x + dense(p["output"], mixed)
     with jax.named_scope("feed_forward"):
-        normed = rms_norm(p["feed_norm"], x, eps)
+        normed = rms_norm(p["feed_norm"], x, eps, config.outliers)
         gate = ACTIVATIONS[config.hidden_act](dense(p["gate"], normed))
         return jnp.asarray(x + dense(p["down"], gate * dense(p["up"], normed))), (k, v)
 
@@ -295,7 +302,7 @@ def decoder_layer(
 def normalise(config: LlamaConfig, p: Params, x: jax.Array) -> jax.Array:
     """The last normalisation."""
     with jax.named_scope("last_norm"):
-        return rms_norm(p["last_norm"], x, config.rms_norm_eps)
+        return rms_norm(p["last_norm"], x, config.rms_norm_eps, config.outliers)
 
 
 def predict(config: LlamaConfig, p: Params, x: jax.Array) -> jax.Array:

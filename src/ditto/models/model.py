@@ -120,6 +120,11 @@ class Model:
 
     def tensors(self) -> Tensors:
         """The parameters under the names of the checkpoint."""
+        if self.published.get("outlier_channels"):
+            raise SetupError(
+                "The channels of this model are in an order and of a size that other "
+                "software would not know of. Write the model that it was made from."
+            )
         parameters: Parameters = self.family.parameters(self.config, self.head)
         if self.head.is_embedding:
             parameters = without_prefix(parameters, self.family.base_model_prefix)
