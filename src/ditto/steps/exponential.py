@@ -1,5 +1,6 @@
 """exponential: e^x of values that lie on a grid, as a softmax wants it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -88,7 +89,8 @@ class Exponential(Batchable):
         """
         function = self._function(site)
         grid, kind = function.grid, site.operands[0].fxp
-        place = Place(site.index, grid.low, grid.high, kind.ulp)
+        # a coarse maximum was taken off, so that there is no end above to come near to
+        place = Place(site.index, grid.low, math.inf, kind.ulp)
         x = arithmetic.noted(operands[0], place, grid_cells(grid, self.far_words))
         own_draw = site.index + len(site.plan.steps)
         level = arithmetic.cut(x - grid.base, grid.cut, own_draw)
