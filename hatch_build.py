@@ -16,6 +16,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FLAGS = "-O3 -std=gnu11 -Wall -Wextra -shared -fPIC -fvisibility=hidden -pthread"
+SOURCES = ("aes.c", "flags.c", "packing.c", "products.c", "recast.c")
 OLD_GLIBC = "linux-gnu.2.17"
 
 
@@ -28,10 +29,11 @@ class KernelHook(BuildHookInterface[Any]):
         if compiler is None:
             self.app.display_warning("No C compiler for x86-64: XLA will multiply.")
             return
-        source = Path(self.root, "src", "ditto", "native", "products.c")
-        library = source.with_name("libditto.so")
+        folder = Path(self.root, "src", "ditto", "native")
+        sources = [str(folder / name) for name in SOURCES]
+        library = folder / "libditto.so"
         made = library.with_name(f"{library.name}.{os.getpid()}")
-        command = [*compiler, *FLAGS.split(), "-o", str(made), str(source)]
+        command = [*compiler, *FLAGS.split(), "-o", str(made), *sources]
         try:
             done = subprocess.run(command, check=False).returncode == 0  # noqa: S603
         except OSError:

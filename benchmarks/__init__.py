@@ -12,13 +12,16 @@ The paper's tables, its baselines, and emulated networks:
 
 What a person waits for:
 
+    python -m benchmarks.first_answer    from nothing to a first answer, as README says
     python -m benchmarks.everyday        the first answer, the second, and a warm one
+    python -m benchmarks.weight          what each extra weighs, installed and imported
+    python -m benchmarks.pictures        what a command prints, as a picture
 
 Three parties of ``ditto party serve`` on this machine, under load:
 
     python -m benchmarks.soak            many questions: all right, and nothing grows
     python -m benchmarks.chaos           parties killed, stopped and cut off
-    python -m benchmarks.batching        eight who ask at once: together, or in turn
+    python -m benchmarks.throughput      answers a second, by how many ask at once
     python -m benchmarks.service         the same inference as a service, and without
 
 Correctness and the compiler:
@@ -27,6 +30,7 @@ Correctness and the compiler:
     python -m benchmarks.embeddings      embeddings beside sentence-transformers' own
     python -m benchmarks.safety          wrong answers: does the range check see each?
     python -m benchmarks.check_cost      what the range check costs a model
+    python -m benchmarks.audit           who is caught by proofs of products; their cost
     python -m benchmarks.plans           bytes, rounds and answers of plans, compared
     python -m benchmarks.ranges          which ranges are proven, caught, or sampled
     python -m benchmarks.compiling       seconds to compile a model of a known size

@@ -42,8 +42,7 @@ def main(
     profiles = (checked, checked.replace(range_check=False))
     with ProcessTrio(timeout=900) as trio:
         both = [
-            PartiesBackend(model, Plans(model, profile, samples), trio)
-            for profile in profiles
+            PartiesBackend(Plans(model, profile, samples), trio) for profile in profiles
         ]
         for _ in range(1 + repeat):  # the first run of each is not timed
             for backend in both:

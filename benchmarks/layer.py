@@ -176,6 +176,7 @@ def _result(
         "bytes": sum(s["bytes"] for s in steps),
         "rounds": sum(s["rounds"] for s in steps),
         "seconds": statistics.median(max(run) for run in runs),
+        "cpu_seconds": [round(min(reply["cpu_seconds"]), 3) for reply in replies],
         "mean_abs_error": float(error.mean()),
         "max_abs_error": float(error.max()),
         "digest": plan.digest,

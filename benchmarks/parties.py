@@ -46,6 +46,7 @@ class Parties:
         *,
         trios: int = 1,
         hosts: Hosts | None = None,
+        lanes: int | None = None,
         last_version: str = VERSION,
     ) -> None:
         self.folder, self.trios = folder, trios
@@ -61,6 +62,7 @@ class Parties:
             for rank, host in enumerate(_LOOPBACK if hosts is None else hosts.addresses)
         ]
         self._last_version = last_version
+        self._limits = {} if lanes is None else {"lanes": lanes}
         self.deployment.write_text(to_toml(self.agreement(trios)))
         for rank, domain in enumerate(ORGANISATIONS):
             credentials = self.member("party", str(rank), domain)
@@ -94,6 +96,7 @@ class Parties:
                 "owners": [OWNER],
                 "clients": [MEMBERS],
                 "versions": {"min": VERSION, "max": self._last_version},
+                "limits": self._limits,
                 "parties": parties,
                 "domains": [vouched(MEMBERS)],
             }
@@ -198,9 +201,10 @@ class Parties:
 
 @contextlib.contextmanager
 def open_parties(
-    network: Network | None = None, *, trios: int = 1
+    network: Network | None = None, *, trios: int = 1, lanes: int | None = None
 ) -> Iterator[Parties]:
-    """Parties that are ready, in a folder that is removed with them.
+    """Parties that are ready, in a folder that is removed with them; the agreement says
+    how many lanes they have unless ``lanes`` does.
 
     With a network each organisation is a host of it, and this thread is at the first.
     """
@@ -212,7 +216,7 @@ def open_parties(
         if network is not None and network.shaped:
             hosts = opened.enter_context(open_hosts(network))
             opened.enter_context(hosts.at(0))
-        parties = Parties(folder, trios=trios, hosts=hosts)
+        parties = Parties(folder, trios=trios, hosts=hosts, lanes=lanes)
         opened.callback(parties.stop)
         for trio in range(trios):
             parties.start(trio)

@@ -53,6 +53,10 @@ def publish_models(
     return questions
 
 
+def _next_tokens(model: Any, text: str, count: int) -> npt.NDArray[np.int64]:
+    return np.array([token.ids[0] for token in model.stream(text, count)])
+
+
 def _publish(
     parties: Parties,
     folder: Path,
@@ -94,18 +98,8 @@ def _publish(
                     for text, answer in zip(fitting, answers, strict=True)
                 ]
             return [
-                Question(name, text, tokens, np.array(made))
+                Question(name, text, tokens, _next_tokens(model, text, tokens))
                 for text in texts
-                if (made := _settled(model, text, tokens))
             ]
     finally:
         publisher.close()
-
-
-def _settled(model: Any, text: str, tokens: int) -> list[int]:
-    """What follows a text, if the float model says the same: else rounding decides."""
-    made, exact = (
-        [token.ids[0] for token in each.stream(text, tokens)]
-        for each in (model, model.with_mode("float"))
-    )
-    return made if made == exact else []

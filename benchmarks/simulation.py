@@ -63,6 +63,7 @@ def main(
     vocabulary = model.config.vocab_size
     plans = Plans(model, find_profile(profile), RandomSamples(vocabulary))
     plan = plans.plan(Computation(Phase.FORWARD, 1, tokens))
+    model = plans.model
     batch = _batch(texts, tokens, vocabulary)
     forward = _forward(model, plan, batch, repeat)
     training = _training(model, plan, batch, repeat)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ditto.models import Checkpoint, Model, random_model, write_checkpoint
@@ -38,6 +39,52 @@ def bert_folder(path: Path) -> Path:
 
 def gpt2_folder(path: Path) -> Path:
     """GPT-2 as a language model over bytes."""
+    backend = _byte_pairs()
+    model = random_model(
+        "gpt2-tiny",
+        hidden_size=32,
+        num_hidden_layers=1,
+        vocab_size=backend.get_vocab_size(),
+        tie_word_embeddings=False,
+        seed=2,
+    )
+    lead_clearly(model)
+    table = model.params["embeddings"]["position"][:64]
+    model.params["embeddings"]["position"] = table
+    _write(path, model.with_config(max_position_embeddings=64))
+    backend.save(str(path / "tokenizer.json"))
+    return path
+
+
+def llama_folder(path: Path) -> Path:
+    """Llama likewise, of two layers."""
+    backend = _byte_pairs()
+    model = random_model(
+        "llama-tiny",
+        hidden_size=32,
+        intermediate_size=48,
+        vocab_size=backend.get_vocab_size(),
+        max_position_embeddings=64,
+        seed=2,
+    )
+    _write(path, model)
+    backend.save(str(path / "tokenizer.json"))
+    return path
+
+
+def lead_clearly(model: Model) -> None:
+    """Have tokens follow each other in a circle, by a wide lead; no special one does.
+
+    The best two tokens of random weights may be as close as the parties' error.
+    """
+    words = model.params["embeddings"]["word"]
+    special, others = words[:3], words[3:]
+    lasts = np.concatenate([special, np.roll(others, 11, axis=0)])
+    model.params["lm_head"]["w"] = lasts.T
+    model.params["embeddings"]["word"] = 8 * words
+
+
+def _byte_pairs() -> Tokenizer:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -48,18 +95,7 @@ def gpt2_folder(path: Path) -> Path:
         show_progress=False,
     )
     backend.train_from_iterator(TEXTS, trainer)
-    model = random_model(
-        "gpt2-tiny",
-        hidden_size=32,
-        num_hidden_layers=1,
-        vocab_size=backend.get_vocab_size(),
-        seed=2,
-    )
-    table = model.params["embeddings"]["position"][:64]
-    model.params["embeddings"]["position"] = table
-    _write(path, model.with_config(max_position_embeddings=64))
-    backend.save(str(path / "tokenizer.json"))
-    return path
+    return backend
 
 
 def _write(path: Path, model: Model) -> None:

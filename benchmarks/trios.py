@@ -46,7 +46,7 @@ def main(
     three processes of one trio are killed while questions are asked.
     """
     asked = find_network(network)
-    with open_parties(asked, trios=_TRIOS) as parties:
+    with open_parties(asked, trios=_TRIOS, lanes=1) as parties:
         questions = publish_models(parties, lengths=[_LENGTH], tokens=0)
         result = ask_and_kill(parties, questions, requests, threads, repeats)
         if parties.hosts is not None:

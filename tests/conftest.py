@@ -1,4 +1,4 @@
-"""Which tests are fast, and which need the machine for themselves."""
+"""Which tests are fast, which need the machine for themselves, and what they share."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,16 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
+
+COMPILED = {
+    "JAX_COMPILATION_CACHE_DIR": str(HERE.parent / ".pytest_cache" / "compiled"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+"""Processes of tests keep what XLA has compiled for each other, and for the next run.
+"""
+for each, value in COMPILED.items():
+    os.environ.setdefault(each, value)
 
 ALONE = (
     "benchmarks/test_bare_links.py*",
@@ -47,6 +57,8 @@ ALONE = (
 SLOW = (
     *ALONE,
     "analysis/test_cost.py::test_processes*",
+    "audit/test_proof.py::test_a_wrong*",
+    "audit/test_zero_knowledge.py*",
     "analysis/test_cost.py::test_the_cost_table*",
     "benchmarks/test_commands.py*",
     "benchmarks/test_mpcformer.py*",

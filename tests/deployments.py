@@ -88,7 +88,13 @@ def free_tens(count: int, each: int) -> list[int]:
 
 
 def make_deployment(
-    folder: Path, trios: int = 1, *, last_version: str = VERSION, **limits: Any
+    folder: Path,
+    trios: int = 1,
+    *,
+    last_version: str = VERSION,
+    audit: str = "off",
+    audit_chance: float = 1.0,
+    **limits: Any,
 ) -> Files:
     """Authorities, an agreement, and a ``party.toml`` for each party, on loopback."""
     authorities = {name: make_authority(name) for name in (*ORGANISATIONS, ACME)}
@@ -107,6 +113,8 @@ def make_deployment(
             "format": 1,
             "name": "test",
             "trios": trios,
+            "audit": audit,
+            "audit_chance": audit_chance,
             "owners": [OWNER, f"spiffe://{ACME}/owner/other"],
             "clients": [ACME],
             "versions": {"min": VERSION, "max": last_version},

@@ -12,6 +12,7 @@ from tokenizers import (
     trainers,
 )
 
+from benchmarks.tiny_models import lead_clearly
 from ditto.models import (
     Checkpoint,
     Model,
@@ -85,8 +86,10 @@ def llama_folder(path: Path, *, layers: int = 2) -> Path:
         num_hidden_layers=layers,
         vocab_size=backend.get_vocab_size(),
         max_position_embeddings=96,
+        tie_word_embeddings=False,
         seed=3,
     )
+    lead_clearly(model)
     write_model(path, model)
     backend.save(str(path / "tokenizer.json"))
     settings = {
@@ -104,10 +107,16 @@ def gpt2_folder(path: Path, *, layers: int = 2, positions: int = 1024) -> Path:
     backend = _byte_pairs(["<|endoftext|>"])
     size = backend.get_vocab_size()
     model = random_model(
-        "gpt2-tiny", hidden_size=32, num_hidden_layers=layers, vocab_size=size, seed=2
+        "gpt2-tiny",
+        hidden_size=32,
+        num_hidden_layers=layers,
+        vocab_size=size,
+        tie_word_embeddings=False,
+        seed=2,
     )
     table = model.params["embeddings"]["position"][:positions]
     model.params["embeddings"]["position"] = table
+    lead_clearly(model)
     write_model(path, model.with_config(max_position_embeddings=positions))
     backend.save(str(path / "tokenizer.json"))
     return path

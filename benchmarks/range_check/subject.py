@@ -13,7 +13,6 @@ from benchmarks.range_check.search import Probe
 from ditto import from_pretrained
 from ditto.api import Answer, Phase, Token
 from ditto.api.doubt import compare
-from ditto.api.pretrained import CACHE_BUCKETS
 from ditto.client import BUCKETS, Tokenizer
 from ditto.client.tokens import Encoded, pad_batch
 from ditto.errors import AnswerWarning, OutOfRangeError
@@ -126,7 +125,7 @@ class Subject:
         def arrays(row: Encoded) -> tuple[Array, ...]:
             return self._question(Case("", 0, row, length))[1]
 
-        return Probe(plan, self.parties.model.params, arrays)
+        return Probe(plan, self.parties.plans.model.params, arrays)
 
     def simulate(self, case: Case, seed: int) -> Outcome:
         """The case with the protocols' rounding, beside the float model's answer."""
@@ -140,7 +139,7 @@ class Subject:
         if outcome.flagged:
             return outcome
         position = len(case.row.ids)
-        length = self.parties.bucket(position + 1, CACHE_BUCKETS)
+        length = self.parties.cache_length(position + 1)
         decode = self.parties.computation(Phase.DECODE, 1, length)
         step = np.argmax(logits, -1).astype(np.int32), np.array([position], np.int32)
         found = self._simulate(decode, (*step, grown(cache, length)), seed)
@@ -191,7 +190,7 @@ class Subject:
         self._simulators[computation] = simulator  # the last that was used
         while len(self._simulators) > KEPT:
             del self._simulators[next(iter(self._simulators))]
-        return simulator((self.parties.model.params, *inputs), seed=seed)
+        return simulator((self.parties.plans.model.params, *inputs), seed=seed)
 
     def _outcome(self, found: Simulated, got: Array, exact: Array) -> Outcome:
         head = self.parties.model.head

@@ -36,4 +36,4 @@ for batch in 2 4; do
 done
 row lan --models bert-base --profiles puma --batch 8 --depth 2
 
-python -m benchmarks.report $here/lan.json $here/wan.json --out $here/report
+python -m benchmarks.report $here/lan.json $here/wan.json $here/lan_before.json $here/wan_before.json --out $here/report

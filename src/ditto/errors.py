@@ -133,6 +133,29 @@ class DisagreementError(DittoError):
     )
 
 
+class AuditError(DittoError):
+    """A party did not send what the protocol says. ``suspects`` names two parties.
+
+    One of them deviated: the one whose proof failed, or one that helped to check it.
+    The text has names of parties and which check failed, no value.
+    """
+
+    code = "audit"
+    public = "A compute party did not follow the protocol; there is no answer."
+
+    def __init__(self, message: str, *, suspects: str) -> None:
+        super().__init__(message)
+        self.suspects = suspects
+
+    def public_message(self) -> str:
+        """See DittoError."""
+        return str(self)
+
+    def public_details(self) -> dict[str, str]:
+        """See DittoError."""
+        return {"suspects": self.suspects}
+
+
 class PeerError(DittoError):
     """A peer is gone or does not answer. ``peer`` is its configured name."""
 

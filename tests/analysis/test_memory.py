@@ -9,7 +9,7 @@ from ditto.analysis.memory import LOADING
 
 
 @pytest.mark.fast
-def test_weights_and_values_are_counted_twice_each() -> None:
+def test_weights_and_values_are_counted() -> None:
     weights = np.full((64, 32), 0.5, np.float32)
     x = np.ones((4, 64), np.float32)
     plan = ditto.compile(
@@ -19,6 +19,18 @@ def test_weights_and_values_are_counted_twice_each() -> None:
         weight_argnums=(0,),
     )
     memory = party_memory(plan)
-    assert memory.weights in (LOADING * 2 * 64 * 32 * size for size in (2, 4))
+    shares = 2 * 4 * 64 * 32
+    # as they came, as they are multiplied, and the sum of both while it is made
+    assert memory.weights == (1 + 1 + 0.5) * shares
     assert memory.values >= 2 * 4 * 64 * 2
     assert memory.bytes == memory.process + memory.weights + memory.values
+
+
+@pytest.mark.fast
+def test_a_table_that_is_only_looked_up_is_held_as_it_came() -> None:
+    table = np.full((64, 32), 0.5, np.float32)
+    ids = np.arange(4, dtype=np.int32)
+    plan = ditto.compile(
+        lambda w, k: w[k], (table, ids), calibration=[(table, ids)], weight_argnums=(0,)
+    )
+    assert party_memory(plan).weights == LOADING * 2 * 4 * 64 * 32

@@ -90,11 +90,14 @@ def test_a_wrong_answer_is_marked_and_its_cause_named(
     assert right.doubt is None
     assert right.difference is not None
     assert right.difference < STATED_ERROR
-    with pytest.warns(AnswerWarning, match=r"text 2 .* off the float .*'embeddings'"):
-        one, other = model.predict([TEXTS[3], TEXTS[0]], pad_to=16)
+    # just beyond its limit a recast is wrong in some runs only: one in two and more
+    asked = [TEXTS[3], *[TEXTS[0]] * 20]
+    with pytest.warns(AnswerWarning, match=r"text \d+ .* off the float .*'embeddings'"):
+        one, *others = model.predict(asked, pad_to=16)
     assert one.doubt is None
-    assert other.doubt is not None
-    assert "reaches" in other.doubt
+    doubts = [other.doubt for other in others if other.doubt is not None]
+    assert doubts
+    assert all("reaches" in doubt for doubt in doubts)
 
 
 def test_default_calibration_covers_the_word_that_is_too_large(

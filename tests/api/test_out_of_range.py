@@ -7,13 +7,23 @@ import pytest
 
 from ditto.api import Plans, Pretrained, backends
 from ditto.api.doubt import STATED_ERROR
+from ditto.api.export import export_model
 from ditto.client import Signature, Tokenizer, answer_in_range
+from ditto.client.bundle import read_client_bundle
 from ditto.client.out_of_range import OnOutOfRange
 from ditto.compiler import PROFILES
-from ditto.errors import AnswerWarning, OutOfRangeError, SetupError
+from ditto.errors import (
+    AnswerWarning,
+    FixedPointRangeError,
+    OutOfRangeError,
+    SetupError,
+)
 from ditto.fixedpoint import Array
 from ditto.models import load_model
+from ditto.models.computation import Computation
+from ditto.owner.plans import OnStage
 from ditto.party.local import store_of
+from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
 from tests.api.test_doubt import WITHOUT, Narrow
 from tests.evaluation.test_evaluate import spiked
@@ -41,9 +51,10 @@ def opened(
     trio: ThreadTrio,
     policy: OnOutOfRange,
     head: str | None = None,
+    kind: type[Plans] = Plans,
 ) -> Pretrained:
     model, tokenizer = load_model(folder, head), Tokenizer.load(folder)
-    plans = Plans(model, PROFILES["ditto"], Narrow(tokenizer, texts))
+    plans = kind(model, PROFILES["ditto"], Narrow(tokenizer, texts))
     return Pretrained(
         model,
         tokenizer,
@@ -84,6 +95,26 @@ def test_given_as_it_is_it_says_so(folder: Path, trio: ThreadTrio) -> None:
         (answer,) = model.predict([LOUD], pad_to=16)
     assert answer.in_range is False
     assert answer.doubt is not None
+
+
+class OnlyUsual(Plans):
+    """Whose wide margins leave no precision."""
+
+    def plan(self, computation: Computation, on_stage: OnStage | None = None) -> Plan:
+        if computation.wide:
+            raise FixedPointRangeError("little would be left")
+        return super().plan(computation, on_stage)
+
+
+def test_refused_if_there_are_no_wide_margins(
+    folder: Path, trio: ThreadTrio, tmp_path: Path
+) -> None:
+    model = opened(folder, WITHOUT, trio, "retry", "feature-extraction", OnlyUsual)
+    with pytest.raises(OutOfRangeError, match="even the wide range"):
+        model.predict([LOUD], pad_to=16)
+    export_model(model, folder, tmp_path / "out", lengths=[8, 16], owner="acme")
+    offers = read_client_bundle(tmp_path / "out" / "client").offers
+    assert {(offer.length, offer.wide) for offer in offers} == {(8, False), (16, False)}
 
 
 @pytest.mark.parametrize("noted", [0, 2])

@@ -15,9 +15,11 @@ from tests.cli.test_cli import ROOT, ditto, ends_without_parties
 from tests.folders import bert_folder, gpt2_folder
 
 COMMANDS = (
-    "batching", "chaos", "check_cost", "compiling", "everyday", "inference", "kernels",
-    "layer", "links", "matmul", "ordinary_texts", "plans", "protocols", "ranges",
-    "report", "safety", "search", "service", "simulation", "soak", "spu_cost", "trios",
+    "audit", "chaos", "chat_prompts", "check_cost", "compiling", "contexts", "everyday",
+    "first_answer", "inference", "kernels", "large_models", "layer", "links",
+    "matmul", "ordinary_texts", "pictures", "plans", "protocols", "public_prefix",
+    "ranges", "report", "safety", "search", "service", "simulation", "smollm2",
+    "soak", "spu_cost", "throughput", "trios", "varied_prompts",
 )  # fmt: skip
 
 
@@ -86,7 +88,7 @@ def test_protocols_holds_the_figures(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())
     assert {row["variant"] for row in rows} == {
-        "ours", "ours-one-round", "paper", "spu",
+        "ours", "ours-one-round", "ours-three-rounds", "provable", "paper", "spu",
     }  # fmt: skip
 
     def figures(protocol: str, variant: str, **parameters: str) -> tuple[float, int]:
@@ -101,6 +103,7 @@ def test_protocols_holds_the_figures(tmp_path: Path) -> None:
     cut = {"from": "fxp32.24", "to": "fxp32.12"}
     assert figures("truncate", "ours", **cut) == (68, 2)
     assert figures("truncate", "ours-one-round", **cut) == (80, 1)
+    assert figures("truncate", "provable", **cut) == (60, 2)
     up = {"from": "fxp32.8", "to": "fxp64.18"}
     assert figures("upcast", "ours", **up) == (160, 2)
     assert figures("upcast", "ours-one-round", **up) == (192, 1)
@@ -113,7 +116,7 @@ def test_protocols_holds_the_figures(tmp_path: Path) -> None:
     down = {"from": "fxp64.18", "to": "fxp32.8"}
     assert figures("downcast", "ours", **down) == (0, 0)
     fused = {"operands": "fxp32.12", "to": "fxp32.12"}
-    assert figures("matmul + recast", "ours", **fused) == (132, 3)
+    assert figures("matmul + recast", "ours", **fused) == (112, 3)
     assert figures("matmul + recast", "spu", operands="fxp32.8") == (256, 3)
     assert figures("truncate", "spu", operands="fxp32.8") == (160, 2)
     ours = [row for row in rows if row["variant"].startswith("ours")]
@@ -150,7 +153,7 @@ def test_matmul(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     native, spu = json.loads(out.read_text())
     assert (native["variant"], spu["variant"]) == ("native", "spu")
-    assert native["bytes"] == 64 * 384 * 132 // 8
+    assert native["bytes"] == 64 * 384 * 112 // 8
     assert spu["bytes"] == 64 * 384 * 256 // 8
 
 
@@ -243,3 +246,19 @@ def test_inference_at_reduced_depth_and_its_report(tmp_path: Path) -> None:
     text = (tmp_path / "report" / "report.md").read_text()
     assert "†" in text
     assert (tmp_path / "report" / "scatter.png").exists()
+
+
+def test_large_models_costs_what_parties_measure(tmp_path: Path) -> None:
+    """Of one and of two layers, to the byte: or the command would have refused."""
+    file = tmp_path / "large.json"
+    told = ("--presets", "llama-tiny", "--measure", "--json", str(file))
+    done = benchmark("large_models", *told)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(file.read_text())
+    one, two = row["of_layers"]
+    for what in ("prefill", "token"):
+        assert row[what]["bytes"] == two[what]["bytes"] > one[what]["bytes"] > 0
+        assert row[what]["seconds_wan"] > row[what]["seconds_lan"] > 0
+        assert [each["layers"] for each in row["measured"]] == [1, 2]
+        assert all(each[what]["processor_seconds"] > 0 for each in row["measured"])
+    assert row["longest_rtt_ms"] > 40

@@ -10,6 +10,7 @@ import pytest
 
 from ditto.compiler import PROFILES, RangeReport, compile
 from ditto.compiler.bounds import take_proven
+from ditto.compiler.bounds.bound import UNKNOWN, Bound, of_rows, rows_along
 from ditto.compiler.bounds.prover import Proof
 from ditto.compiler.bounds.report import CheckedRange
 from ditto.compiler.bounds.rows import Rows, largest_product, spectral_norm
@@ -112,7 +113,7 @@ def test_no_input_goes_beyond_what_is_proven(scale: float) -> None:
         if k % 2:
             ids[:] = ids[0, 0]
         mask = (np.arange(TOKENS) < 1 + k % TOKENS)[None].astype(np.int32)
-        for room in simulator((model.params, ids, mask), seed=k).headroom:
+        for room in simulator((plans.model.params, ids, mask), seed=k).headroom:
             if room.step in proven and room.least <= room.most:
                 low, high = proven[room.step].proven
                 ulp = 1e-2 * max(abs(low), abs(high), 1.0)
@@ -136,6 +137,17 @@ def test_what_has_no_rule_rests_on_samples() -> None:
     assert first.held == "sampled"
     assert math.isinf(first.proven[1])
     assert report.certain() < 1
+
+
+def test_bounds_that_grow_without_end_are_none() -> None:
+    """What float32 can hardly square is not followed: no ring would hold it."""
+    ends = [np.full(4, end, np.float32) for end in (-1e20, 1e20)]
+    endless = Rows.between((1,), (4,), *ends)
+    assert of_rows(endless) is UNKNOWN
+    assert rows_along(Bound(-1e20, 1e20), (2, 4), (1,)) is None
+    held = Rows.between((1,), (4,), -ends[1] * 1e-10, ends[1] * 1e-10)
+    assert of_rows(held).rows is held
+    assert rows_along(Bound(-1e10, 1e10), (2, 4), (1,)) is not None
 
 
 def test_a_report_is_by_part_and_adds_up() -> None:

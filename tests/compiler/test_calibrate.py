@@ -1,13 +1,17 @@
 """How large values get on samples, computed one by one or together."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from ditto.compiler import compile as compile_plan
 from ditto.compiler.builder import Builder
 from ditto.compiler.calibrate import Calibration, Range
 from ditto.compiler.passes.fit import MAX_DEGREE, cheapest_fit, fit
 from ditto.operations import walk
 from ditto.plan import Graph
+from ditto.simulation import simulate
 
 STEP = 0.5
 
@@ -68,3 +72,44 @@ def test_a_degree_is_given_up_only_if_it_cannot_do(name: str) -> None:
     degree = len(cheapest.coefficients) - 1
     assert degree < MAX_DEGREE
     assert best[degree] <= error < best[degree - 1]
+    assert cheapest_fit(name, radius, error, most_bits=cheapest.bits) == cheapest
+    assert cheapest_fit(name, radius, error, most_bits=cheapest.bits - 1) is None
+
+
+def test_rows_that_are_outliers_say_nothing_of_the_others() -> None:
+    builder = Builder()
+    graph = builder.finish([x := builder.input(0, (1, 32, 64), "float32")])
+    value = np.random.default_rng(0).normal(size=(1, 32, 64)).astype(np.float32)
+    usual = Calibration([[value]]).ranges(graph)[x]
+    assert usual.usual == usual.rms == pytest.approx(1, rel=0.1)
+    value[0, 0, 5] = 3000
+    seen = Calibration([[value]]).ranges(graph)[x]
+    assert seen.largest == 3000
+    assert seen.rms == pytest.approx(3000 / np.sqrt(32 * 64), rel=0.01)
+    assert seen.usual == pytest.approx(1, rel=0.1)
+    each = [value[:, :1], value[:, 1:2], value[:, 2:3]]  # as a decoder sees tokens
+    builder = Builder()
+    graph = builder.finish([x := builder.input(0, (1, 1, 64), "float32")])
+    assert Calibration([[v] for v in each]).ranges(graph)[x].usual < 1.3
+
+
+def test_a_token_that_goes_far_leaves_the_others_their_bits() -> None:
+    """The first token of a text, in the feed-forward of a decoder."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 0.25, (32, 48)).astype(np.float32)
+    x[0] *= 150
+    weights = [rng.normal(0, 0.1, shape) for shape in ((48, 96), (48, 96), (96, 48))]
+    gate, up, down = (each.astype(np.float32) for each in weights)
+
+    def feed_forward(x: Any, gate: Any, up: Any, down: Any) -> Any:
+        return ((x @ gate) * (x @ up)) @ down
+
+    arguments = (x, gate, up, down)
+    plan = compile_plan(
+        feed_forward, arguments, calibration=[arguments], weight_argnums=(1, 2, 3)
+    )
+    exact = feed_forward(*arguments)
+    errors = np.asarray(simulate(plan, arguments).result) - exact
+    usual = np.sqrt((exact[1:] ** 2).mean())
+    assert np.sqrt((errors[1:] ** 2).mean()) < 0.02 * usual
+    assert np.abs(errors[0]).max() < 0.02 * np.abs(exact[0]).max()

@@ -9,7 +9,8 @@ import pytest
 from jax import lax
 
 import ditto
-from ditto.errors import CapacityError, DittoError, SetupError
+from ditto.errors import CapacityError, DittoError, FixedPointRangeError, SetupError
+from ditto.simulation import simulate
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(4, 6)).astype(np.float32)
@@ -159,3 +160,20 @@ def test_an_argument_beyond_what_spu_takes_is_told_by_the_simulator() -> None:
     ditto.simulate(plan, (array(1, 2, 3),))
     with pytest.raises(CapacityError, match="region"):
         ditto.simulate(plan, (array(1, 2, 3e5),))
+
+
+@pytest.mark.parametrize(("outlier", "refused"), [(1e2, False), (1e3, True)])
+def test_no_root_of_what_is_lost_beside_an_outlier(
+    outlier: float, refused: bool
+) -> None:
+    """A row that is so much larger that little is left of the mean square of others:
+    they would be normalised to anything, and no check would see it."""
+    x = np.random.default_rng(0).normal(0, 0.3, (64, 32)).astype(np.float32)
+    x[0] *= outlier / 0.3
+
+    if refused:
+        with pytest.raises(FixedPointRangeError, match="little would be left"):
+            ditto.compile(_rms, (x,), calibration=[(x,)])
+        return
+    plan = ditto.compile(_rms, (x,), calibration=[(x,)])
+    assert np.abs(simulate(plan, (x,)).result - _rms(x))[1:].max() < 0.1

@@ -20,18 +20,22 @@ from ditto.protocols import (
     memory_channels,
     multiply,
     recast,
+    recast_in_place,
     square,
     upcast_paper,
 )
 from ditto.protocols import party as party_module
 from ditto.protocols.blocks import (
     Group,
+    bit_product,
     deal_bit_masks,
+    known_bits,
     open_bits,
     replicate,
     replicate_two_party,
     shared_one_hot,
     split_of_p1,
+    summed_conjunctions,
     together,
     two_party_product,
     two_party_summand,
@@ -130,10 +134,21 @@ def dot_product(rounds: int) -> Callable:
     return steps
 
 
-def both_to_p1(*, xor: bool) -> Callable:
+def both_to_p1(*, xor: bool, dropped: int = 0) -> Callable:
     def steps(role: Role, shares: Pair, ring: Ring) -> Steps[Pair]:
         first = None if role.rank == Rank.P1 else shares[0]
-        return two_to_three(role, first, shares[0].size, Group(ring, xor=xor))
+        group = Group(ring, xor=xor)
+        return two_to_three(role, first, shares[0].size, group, dropped=dropped)
+
+    return steps
+
+
+def bit_times_bit(bits: int) -> Callable:
+    """The product of the lowest bits of both summands, modulo 2^bits."""
+
+    def steps(role: Role, shares: Pair, ring: Ring) -> Steps[Words]:
+        summand = two_party_summand(role, shares, ring, 0)
+        return bit_product(role, summand & summand.dtype.type(1), Ring(bits))
 
     return steps
 
@@ -143,6 +158,17 @@ def conjunction(role: Role, shares: Pair, ring: Ring) -> Steps[Pair]:
     first, second = shares
     z = (first & (first ^ second)) ^ (second & first)
     return replicate(role, z, Group(ring, xor=True))
+
+
+def conjunctions(bits: int, rounds: int) -> Callable:
+    """The AND of both bits of a word, as an integer."""
+
+    def steps(role: Role, shares: Pair, ring: Ring) -> Steps[Pair]:
+        known = known_bits(role, shares)
+        both = np.stack([known & 1, known >> 1 & 1], axis=1)[:, None]
+        return summed_conjunctions(role, both, Ring(bits), rounds)
+
+    return steps
 
 
 def split(role: Role, shares: Pair, ring: Ring) -> Steps[tuple]:
@@ -184,11 +210,14 @@ def alone(steps: Callable) -> Callable:
 CASES = {
     "truncate in two": (lambda p, x: recast(p, x, fxp(4, 0)), [fxp(4, 1)]),
     "truncate in one": (lambda p, x: recast(p, x, fxp(4, 0), rounds=1), [fxp(4, 1)]),
+    "truncate in three": (lambda p, x: recast(p, x, fxp(3, 0), rounds=3), [fxp(3, 1)]),
     "upcast in two": (lambda p, x: recast(p, x, fxp(4, 0)), [fxp(3, 0)]),
     "upcast in one": (lambda p, x: recast(p, x, fxp(4, 0), rounds=1), [fxp(3, 0)]),
     "both in two": (lambda p, x: recast(p, x, fxp(4, 0)), [fxp(3, 1)]),
     "both in one": (lambda p, x: recast(p, x, fxp(4, 0), rounds=1), [fxp(3, 1)]),
     "downcast with carry": (lambda p, x: recast(p, x, fxp(3, 0)), [fxp(4, 2)]),
+    "truncate in place": (lambda p, x: recast_in_place(p, x, fxp(4, 1)), [fxp(4, 3)]),
+    "upcast in place": (lambda p, x: recast_in_place(p, x, fxp(4, 0)), [fxp(3, 0)]),
     "multiply": (multiply, [fxp(2, 0), fxp(2, 0)]),
     "fused multiply in two": (
         lambda p, x, y: multiply(p, x, y, fxp(3, 0)),
@@ -202,8 +231,12 @@ CASES = {
     "dot product in two": (alone(dot_product(2)), [fxp(2, 0)]),
     "dot product in one": (alone(dot_product(1)), [fxp(2, 0)]),
     "both to P1": (alone(both_to_p1(xor=False)), [fxp(3, 0)]),
+    "both to P1 but two bits": (alone(both_to_p1(xor=False, dropped=2)), [fxp(3, 0)]),
+    "bit times bit": (alone(bit_times_bit(2)), [fxp(2, 0)]),
     "both to P1 by XOR": (alone(both_to_p1(xor=True)), [fxp(3, 0)]),
     "conjunction": (alone(conjunction), [fxp(2, 0)]),
+    "several bits in two": (alone(conjunctions(2, 2)), [fxp(2, 0)]),
+    "several bits in one": (alone(conjunctions(1, 1)), [fxp(2, 0)]),
     "split of P1": (alone(split), [fxp(3, 0)]),
     "one-hot": (alone(one_hot), [fxp(2, 0)]),
     "bits as integers": (alone(bits_as_integers), [fxp(2, 0)]),

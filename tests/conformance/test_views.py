@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
 from ditto.protocols.registry import PROTOCOLS, ROWS, Protocol
@@ -12,11 +13,13 @@ from ditto.runtime import ThreadTrio, Trio
 from ditto.sharing import Rank, Shared
 
 from .parties import record_view
-from .statistics import View, leaks
+from .statistics import REFUSE_BELOW, View, are_alike, is_uniform, leaks
 
 RUNS = 6  # roles rotate with the step: each party plays each role twice
 ROWS_OF_A_RUN = 1700
 """Most rows are cut in parts at this size, with all roles in each run."""
+MANY_BITS = 1 << 14
+"""Of a row of operands: there are fewer rows then, and no less to look at."""
 Who = tuple[int, tuple[int, ...]]
 CASES = [
     pytest.param(row, id=row.key)
@@ -29,7 +32,8 @@ def views(trio: Trio, row: Protocol, secrets: list[int]) -> dict[Who, View]:
     """The views of (party, its roles), over several runs on constant tensors."""
     gathered: dict[Who, dict] = defaultdict(lambda: defaultdict(list))
     widths: dict[tuple[Who, str], int] = {}
-    rows = ROWS_OF_A_RUN if row.work <= 16 else 200
+    is_large = row.work > 16 or row.cost(*row.shapes(1)).bits > MANY_BITS
+    rows = 200 if is_large else ROWS_OF_A_RUN
     for _ in range(RUNS):
         plain = [
             np.full(shape, x)
@@ -59,6 +63,22 @@ def test_views_reveal_nothing(trio: Trio, row: Protocol) -> None:
     assert seen.keys() == other.keys()
     for who in seen:
         assert leaks(seen[who], other[who]) == [], f"party and roles {who}"
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8])
+def test_the_statistics_are_those_of_scipy(bits: int) -> None:
+    rng, refused = np.random.default_rng(bits), 0
+    for skew in np.linspace(0, 0.5, 60):
+        even, other = (
+            np.bincount((rng.random(20_000) ** (1 + s) * 2**bits).astype(int))
+            for s in (0, skew)
+        )
+        uniform = stats.chisquare(other).pvalue >= REFUSE_BELOW
+        assert is_uniform(other) == uniform
+        compared = stats.chi2_contingency([even, other], correction=False)
+        assert are_alike(even, other) == (compared.pvalue >= REFUSE_BELOW)
+        refused += not uniform
+    assert 10 < refused < 55
 
 
 def _leaky(party: Party, x: Shared) -> Shared:

@@ -7,26 +7,23 @@ document does not install is not there. A command that two documents share is ru
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
-import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from benchmarks.documents import ROOT, blocks, new_checkout, new_user
+from tests.folders import gpt2_folder
+
 MINILM = os.environ.get("DITTO_MINILM")
-NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".ci", "__pycache__", ".*_cache", "*.egg-info", "tests"
-)
 TEXTS = ["A letter of mine.", "thanks", "Is this read?"]
+TRAINING = "python examples/train_gpt2.py --out gpt2-small --minutes 1"
 LONG = {
+    TRAINING,
     "ditto verify $MODEL_DIR --texts texts.txt --plot verified.png",
     "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode simulate --limit 20",
     "ditto eval my-sst2 --task sst2 --data glue/sst2 --mode mpc --limit 3",
@@ -39,8 +36,8 @@ LONG = {
     "python -m benchmarks.everyday $MODEL_DIR",
     "python -m benchmarks.search $MODEL_DIR",
 }
-"""Minutes each, or they go on from one that is. ``tests/cli`` and ``tests/benchmarks``
-run them on small models; here they are run if DITTO_DOCS is ``all``."""
+"""Minutes each, or they go on from one that is. ``tests/cli``, ``tests/benchmarks`` and
+``tests/e2e`` run them on small models; here they are run if DITTO_DOCS is ``all``."""
 NEVER = {command for command in LONG if "benchmarks.plans" in command} | {
     "python -m benchmarks.everyday $MODEL_DIR"
 }
@@ -49,35 +46,10 @@ LEFT_OUT = NEVER if os.environ.get("DITTO_DOCS") == "all" else LONG
 pytestmark = pytest.mark.skipif(MINILM is None, reason="DITTO_MINILM names no model")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a document."""
-
-    language: str
-    text: str
-
-    @property
-    def commands(self) -> list[str]:
-        """What is typed; other lines are what is printed."""
-        return [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
-
-
-def blocks(document: Path) -> Iterator[Block]:
-    """The fenced blocks of a document that can be run."""
-    text = document.read_text()
-    for language, body in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
-        whole = re.search(r"^import (\w+ as \w+, )?(ditto|openai)", body, re.M)
-        if language == "console" or (language == "python" and whole):
-            yield Block(language, body)
-
-
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository, with an environment that has pip alone."""
-    folder = tmp_path_factory.mktemp("docs") / "ditto"
-    shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
-    venv.create(folder / ".venv", with_pip=True)
-    return folder
+    return new_checkout(tmp_path_factory.mktemp("docs") / "ditto")
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +61,8 @@ def installed(checkout: Path) -> Path:
     if not model.exists():
         model.parent.mkdir(parents=True)
         model.symlink_to(Path(MINILM or "").resolve())
+    if TRAINING in LEFT_OUT:
+        gpt2_folder(checkout / "gpt2-small")
     (checkout / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     glue = checkout / "glue" / "sst2"
     glue.mkdir(parents=True)
@@ -115,17 +89,8 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "PYTEST", "DITTO", "VIRTUAL_ENV"))
-        }
-        self.environment |= {
-            "PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}",
-            "XDG_CACHE_HOME": str(folder / "kept"),
-            "PIP_CACHE_DIR": pip_cache(),
-            "XDG_RUNTIME_DIR": str(folder / "run"),
-        }
+        self.environment = new_user(folder)
+        self.environment["XDG_RUNTIME_DIR"] = str(folder / "run")
         (folder / "run").mkdir(mode=0o700, exist_ok=True)
         self.variables: list[str] = []
 
@@ -182,14 +147,6 @@ class Shell:
         """Run a program as it stands."""
         (self.folder / "typed.py").write_text(code)
         return self.type("python typed.py")
-
-
-def pip_cache() -> str:
-    """Where pip keeps what it has fetched, as HOME may be another one here."""
-    command = [sys.executable, "-m", "pip", "cache", "dir"]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 @pytest.mark.parametrize(

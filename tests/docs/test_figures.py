@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 README = ROOT / "README.md"
+LANGUAGE = ROOT / "docs" / "how-to" / "language-models.md"
 WHAT = {"first token after 32": "first_token", "each further token": "next_token"}
 
 pytestmark = pytest.mark.fast
@@ -111,16 +112,121 @@ def test_utility() -> None:
     rows = result("utility")["rows"]
     said = [*table(RESULTS / "README.md", "column")]
     modes = {"float": "float", "simulator": "simulate", "three parties": "mpc"}
-    model = ""
+    tasks = {"CoLA": "cola", "SST-2": "sst2", "RTE": "rte", "WikiText-2": "wikitext"}
+    task = ""
     for column, row, mode, _, score, lost, _ in said:
-        model = {"M": "minilm", "G": "gpt2"}.get(column[:1], model)
+        task = next((tasks[name] for name in tasks if name in column), task)
         (found,) = [
             each
             for each in rows
-            if (each["model"], each["row"], each["mode"])
-            == (model, row.strip("`"), modes[mode])
+            if (each["task"], each["row"], each["mode"])
+            == (task, row.strip("`"), modes[mode])
         ]
-        digits = 2 if model == "gpt2" else 4
+        digits = 2 if task == "wikitext" else 4
         assert score == f"{found['score']:.{digits}f}"
         if lost:
             assert lost.split()[0] == f"{found['drop_points']:.3f}"
+
+
+def test_a_language_model() -> None:
+    found, page = result("smollm2"), LANGUAGE
+    rows = [*table(page, "what")]
+    assert len(rows) == 2
+    for (_, mb, rounds, memory), name in zip(rows, ("prefill", "token"), strict=True):
+        assert mb == f"{found[f'{name}_bytes'] / 1e6:.1f}"
+        assert rounds == f"{found[f'{name}_rounds']:,.0f}"
+        assert memory == f"{found['memory_bytes'] / 1e9:.1f}"
+    count, same = found["prompts"], found["greedy_same"]
+    text = page.read_text()
+    assert f"{count} of 10 prompts were run" in text
+    assert f"{same} of {count} are the tokens of the float model" in text
+    plans = result("estimate_smollm2_lan")["plans"]
+    for name, cost in zip(
+        ("first token", "further token"), plans.values(), strict=True
+    ):
+        assert cost is plans[name]
+        assert f"{cost['bytes'] / 1e6:.1f} MB in {cost['rounds']:,.0f}" in text
+
+
+def test_a_public_prefix() -> None:
+    shown = [*table(LANGUAGE, "public tokens")]
+    for cells, row in zip(shown, result("public_prefix"), strict=True):
+        public, private, *costs = cells
+        assert [public, private] == [
+            f"{row['public_tokens']}",
+            f"{row['private_tokens']}",
+        ]
+        assert costs == [
+            figure
+            for cost in (row["first"], row["further"])
+            for figure in (
+                f"{cost['bytes'] / 1e6:.1f}",
+                f"{cost['rounds']:,}",
+                f"{cost['seconds']:.1f}",
+            )
+        ]
+        assert row["same"] == row["questions"]
+
+
+def test_large_models() -> None:
+    shown = [*table(LANGUAGE, "model")]
+    for cells, row in zip(shown, result("large_models"), strict=True):
+        token = row["token"]
+        assert cells == [
+            row["model"],
+            f"{row['prefill']['bytes'] / 1e6:,.0f}",
+            f"{token['bytes'] / 1e6:.1f}",
+            f"{token['rounds']:,.0f}",
+            f"{token['seconds_lan']:.1f}",
+            f"{token['seconds_wan']:.0f}",
+            f"{row['longest_rtt_ms']:.0f} ms",
+            f"{row['memory_bytes'] / 1e9:.0f}",
+        ]
+
+
+def test_text_before_a_token() -> None:
+    shown = [*table(LANGUAGE, "cache, tokens")]
+    for cells, row in zip(shown, result("contexts"), strict=True):
+        assert cells == [
+            f"{row['context']}",
+            f"{row['bytes'] / 1e6:.1f}",
+            f"{row['rounds']:,.0f}",
+            f"{row['seconds_lan']:.1f}",
+        ]
+
+
+def test_prompts_of_every_kind() -> None:
+    found, text = result("varied_prompts"), LANGUAGE.read_text()
+    assert f"{found['prompts']:,} prompts of 32 tokens at most" in text
+    assert f"{found['out_of_range']} left its range, a repetition, and was" in text
+    assert f"{found['silent']} were wrong without a note" in text
+    assert f"or one within 0.1 of it, in {found['same_token']}." in text
+    assert found["kinds"]["repeat"]["noted"] == found["noted"] == found["out_of_range"]
+
+
+def test_errors_of_logits() -> None:
+    (found,), text = result("logit_errors"), LANGUAGE.read_text()
+    assert f"logits are off by {found['all']:.3f}" in text
+    assert f"With nothing rounded {found['functions']:.3f} is left" in text
+    assert f"weights add {found['weights']:.3f}, recasts {found['recasts']:.3f}" in text
+
+
+def test_the_install_page_has_the_first_answer() -> None:
+    rows = result("first_answer")
+    *shown, whole = table(ROOT / "docs" / "how-to" / "install.md", "what is typed")
+    assert shown == [[f"`{r['command']}`", f"{r['seconds']:.1f}"] for r in rows]
+    assert whole == ["all of it", f"{sum(r['seconds'] for r in rows):.1f}"]
+
+
+def test_the_install_page_has_the_weights() -> None:
+    rows = {row["extra"]: row for row in result("weight")}
+    shown = list(table(ROOT / "docs" / "how-to" / "install.md", "who you are"))
+    assert {cells[1].strip("`") for cells in shown} == {e or "none" for e in rows}
+    for _, extra, *figures in shown:
+        row = rows["" if extra == "none" else extra.strip("`")]
+        assert figures == [
+            f"{row['packages']}",
+            f"{row['bytes'] / 1e6:,.0f}",
+            f"{row['modules']:,}",
+            f"{row['import_bytes'] / 1e6:,.0f}",
+        ]

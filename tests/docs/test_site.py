@@ -1,5 +1,6 @@
 """The site builds without a warning, and has every command, setting and name."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,10 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for page in ("index.html", "security/index.html", "reference/commands/index.html"):
         assert (tmp_path / "site" / page).stat().st_size > 10_000
+    results = tmp_path / "site" / "results"
+    files = re.findall(r'href="([\w/]+\.\w+)"', (results / "index.html").read_text())
+    assert "safety.json" in files
+    assert [name for name in files if not (results / name).exists()] == []
 
 
 def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:

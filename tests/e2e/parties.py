@@ -57,7 +57,7 @@ def square_many(
     if opened is None:
         return {}, {}
     exact = integers.astype(np.int64) ** 2
-    wrong = np.abs((opened.astype(np.int64) << LOW.frac) - exact).max()
+    wrong = np.abs((LOW.ring.signed(opened).astype(np.int64) << LOW.frac) - exact).max()
     return {"ulp": float(wrong) / 2**LOW.frac}, {}
 
 

@@ -23,7 +23,7 @@ def test_private_linear_layer() -> None:
     found = re.search(r"largest error (\S+), (\S+) MB", said)
     assert found is not None, said
     assert float(found.group(1)) < 0.01
-    assert float(found.group(2)) == round(128 * 768 * (2 * 32 + 32 + 3 * 14) / 8e6, 2)
+    assert float(found.group(2)) == round(128 * 768 * (2 * 20 + 32 + 3 * 14) / 8e6, 2)
     assert f"{found.group(2)} MB between the parties" in TUTORIAL.read_text()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ditto.api.doubt import STATED_ERROR
 from ditto.compiler import PROFILES
 from ditto.errors import SetupError
 from ditto.evaluation import Setting, evaluate, verify
@@ -99,8 +100,9 @@ def test_verification_by_layer(folder: Path, tmp_path: Path) -> None:
 def test_a_language_model_is_verified_token_by_token(tmp_path: Path) -> None:
     found = verify(gpt2_folder(tmp_path), TEXTS[:1], SETTING, length=16)
     assert [p.name for p in found.parts][-2:] == ["text-generation", "token by token"]
-    assert found.parts[-1].parties.mean < 0.02
-    assert found.verdict in ("safe", "tight")
+    assert found.parts[-1].relative < STATED_ERROR / 4
+    assert found.overflows == ()
+    assert found.agreed == 1.0  # near ties, which fall either way, count as such
 
 
 def test_tasks_that_do_not_fit_are_refused(folder: Path, data: Path) -> None:

@@ -91,7 +91,7 @@ def test_secure_generation(
     saved(tmp_path, kind, model, options)
     ours = load_model(tmp_path)
     plans = Plans(ours, PROFILES["ditto"], RandomSamples(ours.config.vocab_size))
-    backends = SimulatedBackend(ours, plans), FloatBackend(ours)
+    backends = SimulatedBackend(plans), FloatBackend(ours)
     ids = np.random.default_rng(0).integers(2, 53, (2, 8)).astype(np.int32)
     lengths = np.array([8, 5], np.int32)
     prefill, decode = Computation(Phase.PREFILL, 2, 8), Computation(Phase.DECODE, 2, 16)

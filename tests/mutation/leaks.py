@@ -160,7 +160,7 @@ KEYS = (
     Leak(
         "prf: the purpose is not in the counter block",
         "sharing/prf.py",
-        (("""to_bytes(6, "big") + tag + bytes(6)""", """to_bytes(16, "big")"""),),
+        (("""to_bytes(6, "big") + tag, count""", """to_bytes(10, "big"), count"""),),
         "all masks of a step are the same",
         (DRAWS + "test_a_known_answer",),
     ),
@@ -171,7 +171,7 @@ KEYS = (
             (
                 "cipher.update_into(_zeros(size), stream.data)",
                 "cipher.update_into(_zeros(size), stream.data)\n"
-                "        stream[1 << 20 : size] = 0",
+                "            stream[1 << 20 : size] = 0",
             ),
         ),
         "large tensors are sent in the clear",
@@ -184,11 +184,44 @@ KEYS = (
             (
                 "cipher.update_into(_zeros(size), stream.data)",
                 "cipher.update_into(_zeros(size), stream.data)\n"
-                "        stream[:size] = np.resize(stream[: 1 << 20], size)",
+                "            stream[:size] = np.resize(stream[: 1 << 20], size)",
             ),
         ),
         "one mask hides several elements of a large tensor",
         (DRAWS + "test_no_part_of_a_large_draw_is_empty_or_repeated",),
+    ),
+    Leak(
+        "prf: all blocks of a short draw have one counter",
+        "sharing/prf.py",
+        (("counters = _COUNTERS[:count].copy()", "counters = 0 * _COUNTERS[:count]"),),
+        "one mask hides several elements",
+        ("sharing/test_prf.py::test_masks_are_aes_in_counter_mode",),
+    ),
+    Leak(
+        "prf: short draws of all names are the same",
+        "sharing/prf.py",
+        (("counters[:, : len(name)] = np.frombuffer(name, np.uint8)", "pass"),),
+        "one mask hides several messages",
+        ("sharing/test_prf.py::test_masks_are_aes_in_counter_mode",),
+    ),
+    Leak(
+        "prf: masks of all names are the same, by the library",
+        "sharing/prf.py",
+        (("_schedule.stream(name,", "_schedule.stream(bytes(10),"),),
+        "one mask hides several messages",
+        (DRAWS + "test_a_known_answer",),
+    ),
+    Leak(
+        "aes: the keys of all streams are the same",
+        "native/aes.py",
+        (
+            (
+                "libraries[0].ditto_aes_schedule(key,",
+                "libraries[0].ditto_aes_schedule(bytes(16),",
+            ),
+        ),
+        "everybody knows all masks",
+        (DRAWS + "test_a_known_answer",),
     ),
     Leak(
         "prf: a purpose is given out again",
@@ -297,7 +330,7 @@ AROUND = (
     Leak(
         "service: what two parties hold is not compared",
         "party/comparison.py",
-        (("        if differing:", "        if False:"),),
+        (("        if differing or others:", "        if False:"),),
         "a dealer who deals differently is answered",
         (
             "party/test_agreement.py::"
@@ -358,6 +391,21 @@ AROUND = (
         (
             IDENTITY + "test_a_caller_is_checked_behind_tls",
             "trust/test_peers.py::test_an_authority_cannot_speak_for_another",
+        ),
+    ),
+    Leak(
+        "lots: one party's secret says it all",
+        "client/lots.py",
+        (
+            (
+                "third[0] ^= (first[0] ^ second[0] ^ third[0] ^ audited) & 1",
+                "third[0] ^= (third[0] ^ audited) & 1",
+            ),
+        ),
+        "P2 knows before a run whether it will be audited",
+        (
+            "client/test_lots.py::"
+            "test_a_choice_has_its_chance_and_no_two_parties_know_it",
         ),
     ),
     Leak(

@@ -13,17 +13,94 @@ MULTIPLY = hidden("multiply ours operands=fxp32.12")
 FUSED = hidden("multiply in parts, rounds=2")
 FRESH = "conformance/test_rank.py::test_a_client_is_sent_a_fresh_sharing"
 COARSE_MAX = hidden("coarse max in two")
+CONJUNCTION = hidden("conjunction in two")
+BIT_PRODUCT = hidden("truncate ours-three-rounds from=fxp14.9 to=fxp14.4")
 EXP = hidden("exponential in two")
 LINES = hidden("piecewise linear in two")
 
+VERIFIER = (
+    "audit/test_zero_knowledge.py::test_all_that_a_verifier_receives_is_hidden"
+    "[matmul-1]"
+)
+
+IN_PLACE = (
+    "conformance/test_exact_views.py::"
+    "test_every_secret_looks_the_same[truncate in place]"
+)
+
 MASKS_OF_PROTOCOLS = (
+    Leak(
+        "wraps: one mask for three counts",
+        "protocols/blocks/wraps.py",
+        (
+            (
+                'return np.stack([masks.draw(f"r{c}", count, ring) for c in range(3)])',
+                'return np.stack([masks.draw("r0", count, ring)] * 3)',
+            ),
+        ),
+        "P2 sees differences of counts, of what P0 knows",
+        (IN_PLACE,),
+    ),
+    Leak(
+        "wraps: k2 is k1",
+        "protocols/blocks/wraps.py",
+        (('for name in ("k1", "k2"))', 'for name in ("k1", "k1"))'),),
+        "P0 sees which class it is",
+        (IN_PLACE,),
+    ),
+    Leak(
+        "wraps: flags of classes without masks",
+        "protocols/blocks/wraps.py",
+        (("hidden = _BYTES.subtract(flags, ", "hidden = _BYTES.subtract(flags, 0 * "),),
+        "P2 sees where the cells of shares 0 and 1 begin",
+        (hidden("truncate provable from=fxp32.20 to=fxp32.12 range=checked"),),
+    ),
+    Leak(
+        "proofs: coefficients without a pad",
+        "audit/proof.py",
+        (("return without_claim(h) - self._pads[i]", "return without_claim(h)"),),
+        "the party after the prover sees sums of products with shares it lacks",
+        (VERIFIER,),
+    ),
+    Leak(
+        "proofs: the last fold has no masking elements",
+        "audit/proof.py",
+        (
+            (
+                "    return masks.draw(purpose, galois.degree, galois.ring)",
+                "    return 0 * masks.draw(purpose, galois.degree, galois.ring)",
+            ),
+        ),
+        "a verifier sees a sum of the shares that it lacks",
+        (VERIFIER,),
+    ),
+    Leak(
+        "proofs: the prover believes any coin",
+        "audit/proof.py",
+        (("if (digest(opening.astype(np.uint8)) != commitment).any():", "if False:"),),
+        "a verifier chooses what the prover folds by, and takes the masks out",
+        (
+            "audit/test_proof.py::"
+            "test_a_prover_goes_on_with_coins_that_both_verifiers_have_alone",
+        ),
+    ),
+    Leak(
+        "proofs: different shares are not noticed before the end",
+        "audit/proof.py",
+        (("    if (got != expected).any():", "    if False:"),),
+        "whoever made them different sees a sum of shares that it lacks",
+        (
+            "audit/test_proof.py::"
+            "test_different_shares_are_found_before_anything_is_shown",
+        ),
+    ),
     Leak(
         "two to three: k2 is k0, in a table function",
         "protocols/blocks/two_to_three.py",
         (
             (
-                """(shared.draw(name, count, group.ring) for name in ("k0", "k2"))""",
-                """(shared.draw("k0", count, group.ring),) * 2""",
+                "(shared.draw(name, count, group.ring) for name in names)",
+                "(shared.draw(names[0], count, group.ring),) * 2",
             ),
         ),
         "P1 sees the difference of what P0 and P2 hold of the row",
@@ -34,8 +111,8 @@ MASKS_OF_PROTOCOLS = (
         "protocols/blocks/two_to_three.py",
         (
             (
-                """(shared.draw(name, count, group.ring) for name in ("k0", "k2"))""",
-                """(shared.draw("k0", count, group.ring),) * 2""",
+                "(shared.draw(name, count, group.ring) for name in names)",
+                "(shared.draw(names[0], count, group.ring),) * 2",
             ),
         ),
         "P1 sees z0 - z2",
@@ -109,7 +186,7 @@ MASKS_OF_PROTOCOLS = (
         (TRUNCATE,),
     ),
     Leak(
-        "product in two rounds: m2 is m0, in a coarse maximum",
+        "product in two rounds: m2 is m0, in a conjunction",
         "protocols/blocks/product.py",
         (
             (
@@ -118,7 +195,7 @@ MASKS_OF_PROTOCOLS = (
             ),
         ),
         "P1 learns an equation on the levels of every row",
-        (COARSE_MAX,),
+        (CONJUNCTION,),
     ),
     Leak(
         "product in two rounds: the receiver knows rho",
@@ -147,6 +224,49 @@ MASKS_OF_PROTOCOLS = (
         (hidden("truncate ours-one-round from=fxp14.9 to=fxp14.4"),),
     ),
     Leak(
+        "bit product: m2 is m0",
+        "protocols/blocks/bit_product.py",
+        (
+            (
+                """(shared.draw(name, count, ring) for name in ("m0", "m2"))""",
+                """(shared.draw("m0", count, ring),) * 2""",
+            ),
+        ),
+        "P1 can solve for v, the top bit of a",
+        (BIT_PRODUCT,),
+    ),
+    Leak(
+        "bit product: the receiver knows r",
+        "protocols/blocks/bit_product.py",
+        (
+            (
+                """r = role.previous.draw("r", count, _BIT)""",
+                """r = role.next.draw("r", count, _BIT)""",
+            ),
+        ),
+        "P2 sees u under a mask of its own: the top bit of s",
+        (BIT_PRODUCT,),
+    ),
+    Leak(
+        "bit product: no mask on what P0 sends",
+        "protocols/blocks/bit_product.py",
+        (("d0 = np.where(r, v - m2, m2) - m0", "d0 = np.where(r, v - m2, m2)"),),
+        "P1 knows r and c, and sees c*v - m2 and m2, or v - m2",
+        (BIT_PRODUCT,),
+    ),
+    Leak(
+        "two to three: no mask where bits are left out",
+        "protocols/blocks/two_to_three.py",
+        (
+            (
+                "hidden = hidden >> hidden.dtype.type(dropped)",
+                "hidden = value >> value.dtype.type(dropped)",
+            ),
+        ),
+        "P1 sees z0 and z2 but for their last bits",
+        (hidden("multiply + recast ours operands=fxp32.12 to=fxp32.12"),),
+    ),
+    Leak(
         "replicate: no mask",
         "protocols/blocks/replicate.py",
         (
@@ -163,11 +283,11 @@ MASKS_OF_PROTOCOLS = (
         "protocols/blocks/replicate.py",
         (
             (
-                "role.next.draw(purpose, z.size, group.ring)",
+                "role.next.draw(purpose, count, group.ring)",
                 "role.next.draw(purpose, 1, group.ring)",
             ),
             (
-                "role.previous.draw(purpose, z.size, group.ring)",
+                "role.previous.draw(purpose, count, group.ring)",
                 "role.previous.draw(purpose, 1, group.ring)",
             ),
         ),
@@ -175,34 +295,21 @@ MASKS_OF_PROTOCOLS = (
         (MULTIPLY,),
     ),
     Leak(
-        "piecewise linear: one mask for both summands of the slopes",
-        "protocols/piecewise_linear.py",
+        "known product: one mask for both summands of the factors",
+        "protocols/blocks/known_product.py",
         (
             (
-                "(drawn.draw(name, count, ring) for name in "
-                """("slope 0", "slope 2"))""",
-                """(drawn.draw("slope 0", count, ring),) * 2""",
+                """drawn.draw(name, known.size, ring).reshape(known.shape)
+        for name in ("factors 0", "factors 2")""",
+                """drawn.reshape(known.shape) for drawn in
+        [drawn.draw("factors 0", known.size, ring)] for _ in (0, 2)""",
             ),
         ),
-        "P1 sees the difference of what P0 and P2 hold of a slope",
-        (LINES,),
+        "P1 sees the difference of what P0 and P2 hold of a slope or a parabola",
+        (LINES, hidden("rsqrt in two")),
     ),
     Leak(
-        "table function: one mask for both summands of the factors",
-        "protocols/table_function.py",
-        (
-            (
-                """drawn.draw(name, _KNOWN * count, ring)
-            for name in ("factors 0", "factors 2")""",
-                """drawn for drawn in
-            [drawn.draw("factors 0", _KNOWN * count, ring)] for _ in (0, 2)""",
-            ),
-        ),
-        "P1 sees the difference of what P0 and P2 hold of a parabola",
-        (hidden("rsqrt in two"),),
-    ),
-    Leak(
-        "exponential: one mask for all entries of the tables",
+        "exponential: one mask for all numbers that P1 deals",
         "protocols/exponential.py",
         (
             (
@@ -212,17 +319,16 @@ MASKS_OF_PROTOCOLS = (
                 "count, ring)] for k in range(_ENTRIES)",
             ),
         ),
-        "P2 sees which of two tables is zero, so rho, and then z",
+        "P2 sees which of them are zero, so rho, and then z",
         (EXP,),
     ),
     Leak(
-        "exponential: P0 sends its bit as it is",
+        "exponential: P0 sends its bits as they are",
         "protocols/exponential.py",
         (
             (
-                "send={other: [Field(hidden, 1)]},",
-                "send={other: [Field(bit.astype(_BIT.dtype) if role.rank == P0 "
-                "else hidden, 1)]},",
+                "send={other: [Field(hidden, LIVE)]},",
+                "send={other: [Field(bits if role.rank == P0 else hidden, LIVE)]},",
             ),
         ),
         "P2 knows both shares of whether e^x is nothing",

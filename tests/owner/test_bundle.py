@@ -160,11 +160,13 @@ def test_a_bundle_generates_what_the_checkpoint_does(
     folder = gpt2_folder(tmp_path / "gpt2", positions=96)
     out = tmp_path / "bundle"
     with from_pretrained(folder, calibration=TEXTS) as model:
-        export_model(model, folder, out, lengths=[16], tokens=3)
+        export_model(model, folder, out, lengths=[16, 80], tokens=3)
         exact = [t.ids[0] for t in model.with_mode("float").stream(TEXTS[0], 3)]
     asked = client(out, trio)
     generated = list(asked.stream(TEXTS[0], 3))
     assert [each.token for each in generated] == exact
+    # a prompt that is padded to more than the smallest cache has room for
+    assert all(each.in_range for each in asked.stream("old cats " * 10, 2))
     assert LocalDeployment(trio).call_all(Status())[0].states == 0
     with pytest.raises(SetupError, match="no plan for 'forward'"):
         asked.predict(TEXTS[:1])

@@ -18,6 +18,7 @@ from ditto.compiler import compile
 from ditto.errors import DittoError, PlanError
 from ditto.plan import Plan
 from ditto.steps import load_plan, plan_from_body, plan_from_bytes
+from tests.compiler.cases import LINES
 
 MAKE = """
 import numpy as np, jax
@@ -74,7 +75,7 @@ def test_a_plan_that_was_read_computes_the_same(plan: Plan) -> None:
         run_local(each, arguments).result
         for each in (plan, plan_from_bytes(plan.to_bytes()))
     ]
-    assert np.abs(results[0]["y"] - results[1]["y"]).max() < 0.01
+    assert np.abs(results[0]["y"] - results[1]["y"]).max() < 2 * LINES
     assert np.array_equal(results[0]["best"][1], [2, 3, 7])
     assert results[0]["best"][0].dtype == np.int32
 
@@ -222,6 +223,6 @@ def test_a_region_that_nothing_runs_is_refused(plan: Plan) -> None:
 def test_what_breaks_a_rule_is_told_with_its_step(plan: Plan) -> None:
     document = json.loads(plan.body)
     index = next(i for i, s in enumerate(document["steps"]) if s[0] == "einsum")
-    document["steps"][index][3]["rounds"] = 3
-    with pytest.raises(DittoError, match=rf"Step {index} \(einsum.*one round or two"):
+    document["steps"][index][3]["rounds"] = 4
+    with pytest.raises(DittoError, match=rf"Step {index} \(einsum.*1 to 3 rounds"):
         plan_from_body(json.dumps(document).encode())

@@ -1,18 +1,16 @@
 """Exponentials: every value of a small ring, and what is refused."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType, Ring, Words
-from ditto.protocols import Exponential, Grid, Party, exponential, memory_channels
+from ditto.fixedpoint import FxpType, Words
+from ditto.protocols import Exponential, Grid, Party, Rounds, compute_on_grid
 from ditto.protocols import party as party_module
-from ditto.runtime.trio import raise_first, run_together
-from ditto.sharing import RANKS, Rank, Shared
-from tests.conformance.scripted import Name, ScriptedParty
+from ditto.sharing import Shared
+from tests.protocols import chosen_shares
 
 SOURCE, TARGET = FxpType(12, 3), FxpType(20, 10)
 GRID = Grid(SOURCE, -22 << 3, 1 << 3, 4)
@@ -20,29 +18,13 @@ GRID = Grid(SOURCE, -22 << 3, 1 << 3, 4)
 FUNCTION = Exponential(GRID, TARGET, 9, 7)
 
 
-def drawn(name: Name, count: int, ring: Ring) -> Words:
-    rng = np.random.default_rng(list(repr(name).encode()))
-    return ring.reduce(rng.integers(0, 1 << 63, count, np.uint64))
-
-
-def computed(x: Words, x0: Words, function: Exponential, rounds: int) -> Words:
+def computed(x: Words, x0: Words, function: Exponential, rounds: Rounds) -> Words:
     """The integers of the result, of x with a chosen first share."""
-    ring = SOURCE.ring
-    x1 = ring.reduce(np.random.default_rng(1).integers(0, 1 << 12, x.shape))
-    shares = [ring.reduce(x0), x1, ring.reduce(x - x0 - x1)]
-    held = [Shared(shares[r], shares[(r + 1) % 3], SOURCE) for r in range(3)]
-    parties: list[Party] = [
-        ScriptedParty(channel, drawn) for channel in memory_channels(timeout=20)
-    ]
 
-    def work(rank: Rank) -> Shared:
-        return exponential(parties[rank], held[rank], function, rounds)
+    def protocol(party: Party, x: Shared) -> Shared:
+        return compute_on_grid(party, x, function, rounds)
 
-    made = raise_first(run_together([partial(work, rank) for rank in RANKS]))
-    for rank in RANKS:
-        assert np.array_equal(made[rank].second, made[rank.next].first)
-    total = made[0].first + made[0].second + made[1].second
-    return function.target.ring.signed(function.target.ring.reduce(total))
+    return chosen_shares.computed(protocol, x, x0, SOURCE)
 
 
 @pytest.fixture(autouse=True)

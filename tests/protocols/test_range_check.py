@@ -15,15 +15,15 @@ from ditto.protocols import (
     PiecewiseLinear,
     TableFunction,
     coarse_max,
-    exponential,
+    compute_on_grid,
     memory_channels,
     multiply,
-    piecewise_linear,
     recast,
+    recast_in_place,
     reveal_range_word,
     table_function,
 )
-from ditto.protocols.blocks import FAR_REACH, range_check
+from ditto.protocols.blocks import FAR_REACH, Rounds, range_check, wraps
 from ditto.protocols.blocks.range_check import VERDICT_BITS, fold
 from ditto.protocols.party import Party, Role
 from ditto.sharing import RANKS, Rank, Shared, deal
@@ -59,38 +59,46 @@ def flags_of(
 ) -> npt.NDArray[np.bool_]:
     """Which elements are noted, in a job of one instance with flags of each once."""
     shares: list[Words] = []
-    monkeypatch.setattr(range_check, "fold", lambda _, flags: shares.append(flags))
+    for module in (range_check, wraps):
+        monkeypatch.setattr(module, "fold", lambda _, flags, __: shares.append(flags))
     run(job)
     one, other = shares
     return np.unpackbits(one ^ other)[:count].astype(np.bool_)
 
 
-@pytest.mark.parametrize(("bits", "cut", "rounds"), [(8, 3, 2), (9, 4, 1), (10, 7, 2)])
+@pytest.mark.parametrize(
+    ("bits", "cut", "rounds"), [(8, 3, 2), (9, 4, 1), (10, 7, 2), (9, 3, None)]
+)
 def test_every_recast_that_comes_out_wrong_is_noted_and_no_legal_one(
-    monkeypatch: pytest.MonkeyPatch, bits: int, cut: int, rounds: int
+    monkeypatch: pytest.MonkeyPatch, bits: int, cut: int, rounds: Rounds | None
 ) -> None:
-    """All values of the ring with all summands of P0 and P2."""
+    """All values of the ring with all summands of P0 and P2; None is in place."""
     monkeypatch.setattr("ditto.protocols.party.SPLIT_FROM", 1 << 30)
     source, target = FxpType(bits, cut), FxpType(bits, 0)
     size = 1 << bits
     x, x0 = (grid.reshape(-1) for grid in np.mgrid[-size // 2 : size // 2, 0:size])
     ring = source.ring
     rest = ring.reduce(x - x0)
-    shares = [ring.reduce(x0), ring.reduce(rest * 0 + 5), ring.reduce(rest - 5)]
+    x1 = np.random.default_rng(1).integers(0, size, x.size)
+    shares = [ring.reduce(x0), ring.reduce(x1), ring.reduce(rest - x1)]
     held = [Shared(shares[r], shares[(r + 1) % 3], source) for r in range(3)]
     results: dict[int, Shared] = {}
 
     def job(party: Party) -> Words:
-        results[party.rank] = recast(
-            party, held[party.rank], target, rounds=rounds, checked=True
+        mine = held[party.rank]
+        results[party.rank] = (
+            recast(party, mine, target, rounds=rounds, checked=True)
+            if rounds
+            else recast_in_place(party, mine, target, checked=True)
         )
         return results[party.rank].first
 
     noted = flags_of(monkeypatch, job, x.size)
     total = sum(results[r].first.astype(np.int64) for r in range(3))
     got = target.ring.signed(target.ring.reduce(total)).astype(np.int64)
-    # centred: only what is off by more than one unit is wrong
-    wrong = np.abs((got << cut) - x) > (1 << cut)
+    # centred: only what is off by more than one unit is wrong, or one and a half
+    most = (1 << cut) if rounds else 3 * (1 << cut) // 2
+    wrong = np.abs((got << cut) - x) > most
     legal = np.abs(x) < source.limit
     assert not (noted & legal).any()
     assert not (wrong & legal).any()
@@ -113,11 +121,11 @@ class Fixed:
 def test_a_word_is_a_product_with_a_random_toeplitz_matrix() -> None:
     """By its definition, bit by bit; so flags that are set show, but for 2^-40."""
     rng = np.random.default_rng(3)
-    for count in (1, 7, 8, 64, 200):
+    for count in (1, 7, 8, 64, 200, 4096, 5000):
         masks, noted = Fixed(rng), []
         role = Role(Rank.P0, masks, masks, masks, noted.append)  # type: ignore[arg-type]
         flags = rng.integers(0, 2, count, np.uint8)
-        fold(role, np.packbits(flags))
+        fold(role, np.packbits(flags), masks)  # type: ignore[arg-type]
         bits = np.unpackbits(masks.string)
         due = [
             int(flags @ bits[k : k + count].astype(np.int64)) % 2
@@ -205,7 +213,7 @@ def test_values_beyond_straight_lines_are_noted_near_and_far(words: int) -> None
         _, word = run(
             lambda party: (
                 (
-                    piecewise_linear(party, shares[party.rank], function, checked=True)
+                    compute_on_grid(party, shares[party.rank], function, checked=True)
                 ).first
             ),
             seed,
@@ -235,7 +243,7 @@ def test_values_beyond_an_exponential_are_noted_near_and_far() -> None:
         shares = deal(kind.ring.reduce(np.array([0, int(x), -5 << 8])), kind)
         _, word = run(
             lambda party: (
-                exponential(party, shares[party.rank], function, checked=True).first
+                compute_on_grid(party, shares[party.rank], function, checked=True).first
             ),
             seed,
         )

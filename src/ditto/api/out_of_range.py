@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ditto.api.backends import Backend, Outcome
 from ditto.client.out_of_range import OnOutOfRange, refusal
+from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import Array
 from ditto.models.computation import Computation
 
@@ -18,7 +19,12 @@ def ask(
     on_stage: Callable[[str], None],
 ) -> Outcome:
     """The outcome of a computation that continues none, settled by a policy."""
-    outcome = backend.run(computation, inputs)
+    try:
+        outcome = backend.run(computation, inputs)
+    except FixedPointRangeError:
+        if not computation.wide:
+            raise
+        raise refusal(model, wide=True) from None  # wide margins leave no precision
     if outcome.in_range is not False or policy == "return":
         return outcome
     backend.release(outcome.state)

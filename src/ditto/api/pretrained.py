@@ -25,7 +25,7 @@ from ditto.api.backends import (
 from ditto.api.doubt import compare, doubts_of_tokens
 from ditto.api.local import Run
 from ditto.api.out_of_range import ask
-from ditto.api.prompts import added_texts, choose_tokens, encode_prompts
+from ditto.api.prompts import added_texts, choose_tokens, encode_prompts, finished
 from ditto.client import (
     BUCKETS,
     Sampler,
@@ -44,7 +44,7 @@ from ditto.launch import Launched
 from ditto.models import Head, Model
 from ditto.models.computation import Computation, Phase, Reveal
 from ditto.owner.plans import Plans
-from ditto.plan import Plan, Tree
+from ditto.plan import Audit, Plan, Tree
 from ditto.runtime import Trio
 
 CACHE_BUCKETS = (64, 128, 256, 512, 1024)
@@ -71,18 +71,21 @@ class Pretrained:
         on_part: OnPart | None = None,
         cache: Path | None = None,
         warm: bool = False,
+        audit: Audit = "off",
+        public_prefix: Sequence[int] = (),
     ) -> None:
+        """``public_prefix`` are tokens that the model has a prefix of."""
         if hide_length and model.family.is_decoder:
             raise SetupError("Only encoders can hide how long a text is.")
         self.model, self.tokenizer, self.labels = model, tokenizer, labels
         self.plans = plans
+        self.public_prefix = tuple(public_prefix)
         problem_type = model.published.get("problem_type")
         self._reader = Reader(
             model.head, tokenizer, labels, problem_type, model.sentence.encoding
         )
-        self._hide_length = hide_length
+        self._hide_length, self._check, self._audit = hide_length, check, audit
         self._on_stage = on_stage or (lambda _: None)
-        self._check = check
         self._policy = check_policy(on_out_of_range)
         self.name, self.mode = name, mode
         self._exact = FloatBackend(model) if mode == "mpc" and check else None
@@ -92,16 +95,16 @@ class Pretrained:
             case "float":
                 self.backend = FloatBackend(model)
             case "simulate":
-                self.backend = SimulatedBackend(model, plans, on_stage)
+                self.backend = SimulatedBackend(plans, on_stage)
             case "mpc":
                 self.backend = PartiesBackend(
-                    model,
                     plans,
                     trio,
                     on_stage=on_stage,
                     on_part=on_part,
                     cache=cache,
                     warm=warm,
+                    audit=audit,
                 )
             case _:
                 raise SetupError(f"Mode {mode!r} is none of float, simulate and mpc.")
@@ -119,6 +122,8 @@ class Pretrained:
             on_out_of_range=self._policy,
             name=self.name,
             on_stage=self._on_stage,
+            audit=self._audit,
+            public_prefix=self.public_prefix,
         )
 
     def with_policy(self, on_out_of_range: OnOutOfRange) -> "Pretrained":
@@ -159,7 +164,7 @@ class Pretrained:
         in a cache that has room for a few."""
         if not self.model.family.is_decoder:
             return {"answer": self.plan(pad_to, batch_size)}
-        length = self.bucket(min(pad_to + 1, self.max_tokens), CACHE_BUCKETS)
+        length = self.cache_length(min(pad_to + 1, self.max_tokens))
         decode = self.computation(Phase.DECODE, batch_size, length)
         return {
             "first token": self.plan(pad_to, batch_size),
@@ -257,6 +262,13 @@ class Pretrained:
         """How many tokens a text of so many is padded to."""
         return bucket_of(length, (*buckets, self.max_tokens), limit=self.max_tokens)
 
+    def cache_length(self, length: int) -> int:
+        """How many positions a cache has for a text of so many tokens: for the public
+        prefix before it too, and for all that its prompt may have been padded to."""
+        before = len(self.public_prefix)
+        limit, held = self.max_tokens + before, before + self.bucket(length)
+        return bucket_of(held, (*CACHE_BUCKETS, limit), limit=limit)
+
     @property
     def max_tokens(self) -> int:
         """The longest text that the model takes."""
@@ -337,7 +349,7 @@ class Pretrained:
         """Where a value left its range, if the simulator sees one."""
         self._on_stage("an answer is wrong: asking the simulator why")
         if self._simulator is None:
-            self._simulator = SimulatedBackend(self.model, self.plans, self._on_stage)
+            self._simulator = SimulatedBackend(self.plans, self._on_stage)
         try:
             self._simulator.run(computation, inputs)
         except CapacityError as error:
@@ -358,18 +370,7 @@ class Pretrained:
         tokens = list(
             self.stream(prompts, max_new_tokens, sampling=sampling, reveal=reveal)
         )
-        return [self._finished(tokens, k) for k in range(len(tokens[0].ids))]
-
-    def _finished(self, tokens: Sequence[Token], k: int) -> Generation:
-        """What was generated for prompt k, to where it ended."""
-        ids = [token.ids[k] for token in tokens]
-        eos = self.tokenizer.eos_id
-        ids = ids[: ids.index(eos) + 1] if eos in ids else ids
-        used = tokens[: len(ids)]
-        doubts = tuple(token.doubts[k] for token in used)
-        verdicts = {token.in_range for token in used}
-        in_range = None if None in verdicts else False not in verdicts
-        return Generation(self.tokenizer.decode(ids), tuple(ids), doubts, in_range)
+        return [finished(self.tokenizer, tokens, k) for k in range(len(tokens[0].ids))]
 
     def stream(
         self,
@@ -399,7 +400,7 @@ class Pretrained:
             )
         encoded = encode_prompts(
             prompts, max_new_tokens, self.max_tokens, self.tokenizer,
-            add_special_tokens=add_special_tokens,
+            add_special_tokens=add_special_tokens, prefix=self.public_prefix,
         )  # fmt: skip
         sampler = Sampler(sampling or Sampling())
         return self._stream(encoded, max_new_tokens, sampler, reveal)
@@ -413,7 +414,7 @@ class Pretrained:
     ) -> Generator[Token, None, None]:
         bucket = self.bucket(max(len(one.ids) for one in encoded))
         padded = pad_batch(encoded, bucket, self.tokenizer.pad_id)
-        positions, count = padded.lengths, len(encoded)
+        lengths, count = padded.lengths, len(encoded)
         computation = self.computation(Phase.PREFILL, count, bucket, reveal=reveal)
         prompt = padded.ids, padded.lengths
         outcome = self._run(computation, prompt)
@@ -444,16 +445,17 @@ class Pretrained:
                 ended = [e or t == eos for e, t in zip(ended, chosen, strict=True)]
                 if k + 1 == max_new_tokens or all(ended):
                     return
-                bucket = self.bucket(int(positions.max()) + 1, CACHE_BUCKETS)
+                bucket = self.cache_length(int(lengths.max()) + 1)
                 computation = self.computation(
                     Phase.DECODE, count, bucket, reveal=reveal
                 )
+                positions = lengths + np.int32(len(self.public_prefix))
                 step = np.asarray(chosen, np.int32), positions
                 for row, token in zip(rows, chosen, strict=True):
                     row.append(token)
                 outcome = self._continue(computation, step, outcome, rows)
                 exact, exact_state = self._exactly(computation, step, exact_state)
-                positions = positions + 1
+                lengths = lengths + 1
         finally:
             self.backend.release(outcome.state)
 

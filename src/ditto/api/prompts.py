@@ -1,9 +1,11 @@
-"""Prompts as tokens, and the characters that tokens after them add."""
+"""Prompts as tokens, and the texts that follow them."""
 
 import warnings
 from collections.abc import Sequence
 
+from ditto.api.answers import Generation, Token
 from ditto.client import Tokenizer
+from ditto.client.prefix import after_prefix
 from ditto.client.sampling import Sampler
 from ditto.client.tokens import Encoded
 from ditto.errors import SetupError, TextCutWarning
@@ -18,10 +20,12 @@ def encode_prompts(
     tokenizer: Tokenizer,
     *,
     add_special_tokens: bool = True,
+    prefix: Sequence[int] = (),
 ) -> list[Encoded]:
     """Prompts as tokens, cut on the left such that there is room for what follows.
 
-    A prompt that is cut is told of by a ``TextCutWarning``.
+    A prompt that is cut is told of by a ``TextCutWarning``. All begin with ``prefix``,
+    which is left out.
     """
     if max_new_tokens < 1:
         raise SetupError(
@@ -38,7 +42,8 @@ def encode_prompts(
         )
     encoded = []
     for k, text in enumerate(texts, 1):
-        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        whole = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        ids = after_prefix(whole, prefix)
         if len(ids) > room:
             warnings.warn(
                 f"Prompt {k} is too long: the last {room} of its {len(ids)} tokens are "
@@ -49,6 +54,18 @@ def encode_prompts(
         kept = ids[-room:] or [tokenizer.pad_id]
         encoded.append(Encoded(kept, [0] * len(kept)))
     return encoded
+
+
+def finished(tokenizer: Tokenizer, tokens: Sequence[Token], k: int) -> Generation:
+    """What was generated for prompt k, to where it ended."""
+    ids = [token.ids[k] for token in tokens]
+    eos = tokenizer.eos_id
+    ids = ids[: ids.index(eos) + 1] if eos in ids else ids
+    used = tokens[: len(ids)]
+    doubts = tuple(token.doubts[k] for token in used)
+    verdicts = {token.in_range for token in used}
+    in_range = None if None in verdicts else False not in verdicts
+    return Generation(tokenizer.decode(ids), tuple(ids), doubts, in_range)
 
 
 def choose_tokens(result: Array, sampler: Sampler, reveal: Reveal) -> list[int]:

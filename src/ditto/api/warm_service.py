@@ -88,7 +88,7 @@ class WarmService:
         """Share the weights of a model, hand out its plans for some lengths, and run
         each once."""
         name = uuid.uuid4().hex
-        weights = jax.tree_util.tree_leaves(model.model.params)
+        weights = jax.tree_util.tree_leaves(model.plans.model.params)
         publisher = Publisher(self._deployment, name, "local", weights)
         served = _Served(name, publisher, {})
         phase = Phase.PREFILL if model.model.family.is_decoder else Phase.FORWARD

@@ -127,7 +127,7 @@ def measure(
     length = setting.tokens(model)
     rows = [samples.row(_FIRST_ROW + k, length) for k in range(setting.batch)]
     batch = pad_batch(rows, length, samples.pad_id)
-    parties = PartiesBackend(model, plans, trio, on_stage=on_stage, on_part=on_part)
+    parties = PartiesBackend(plans, trio, on_stage=on_stage, on_part=on_part)
     quad = plans.profile.gelu == "quad"
     plain = FloatBackend(model.with_config(hidden_act="quad") if quad else model)
     meter = _Meter(parties, plain, plans, setting.repeat, timing)

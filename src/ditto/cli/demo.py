@@ -126,7 +126,7 @@ def _views(tokens: Sequence[int], dealt: "Sequence[Mapping[str, Array]]") -> "Ta
     for party, arrays in zip(NAMES, dealt, strict=True):
         keys = [a for name, a in arrays.items() if name.startswith(_KEYS)]
         rows.append([f"party {party}", *_bytes_of(b"".join(map(_drawn, keys)))])
-    headings = ["of the last text", "begins with", "how often each byte, 00 to ff"]
+    headings = ["of the last text", "begins with", "how often 00 to ff"]
     return table("What each party got to see", headings, ["bytes"], rows)
 
 

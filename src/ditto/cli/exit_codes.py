@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from ditto.errors import (
+    AuditError,
     CapacityError,
     CheckpointError,
     DisagreementError,
@@ -45,6 +46,7 @@ _CODES: tuple[tuple[type[DittoError], ExitCode], ...] = (
     (UnsupportedOperationError, ExitCode.SETUP),
     (PeerError, ExitCode.PARTIES),
     (EngineError, ExitCode.PARTIES),
+    (AuditError, ExitCode.PARTIES),
     (DisagreementError, ExitCode.PARTIES),
     (ShareConsistencyError, ExitCode.PARTIES),
     (MessageError, ExitCode.PARTIES),

@@ -13,8 +13,10 @@ from ditto.cli.show import (
     Margin,
     ModelFolder,
     ProfileName,
+    PublicSystem,
     calibration_texts,
     chosen_profile,
+    public_prefix,
 )
 
 
@@ -41,6 +43,7 @@ def export(
     tokens: Annotated[
         int, typer.Option(help="Tokens that may be generated after a prompt.", min=1)
     ] = 20,
+    public_system: PublicSystem = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Also take pairs of texts.")
     ] = False,
@@ -58,6 +61,12 @@ def export(
     hide_length: Annotated[
         bool,
         typer.Option("--hide-length", help="Keep secret how much of it is padding."),
+    ] = False,
+    provable: Annotated[
+        bool,
+        typer.Option(
+            "--provable", help="With provable recasts: for runs with --audit recasts."
+        ),
     ] = False,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -87,6 +96,8 @@ def export(
             hide_length=hide_length,
             check=False,
             on_stage=shown.stage,
+            public_prefix=public_prefix(model_dir, public_system),
+            audit="recasts" if provable else "off",
         )
         with model:
             export_model(

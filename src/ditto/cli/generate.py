@@ -29,12 +29,14 @@ from ditto.cli.show import (
     NoServe,
     OutOfRange,
     ProfileName,
+    PublicSystem,
     calibration_texts,
     chosen_cache,
     chosen_profile,
     cost_table,
     costs_as_json,
     doubt_line,
+    public_prefix,
     table,
     verdict_line,
 )
@@ -69,6 +71,7 @@ def generate(
             "around it, on this machine.",
         ),
     ] = False,
+    public_system: PublicSystem = None,
     tokens: Annotated[int, typer.Option(help="How many to generate.", min=1)] = 20,
     temperature: Annotated[
         float, typer.Option(help="0 takes the likeliest token; above, one is drawn.")
@@ -131,7 +134,7 @@ def generate(
                 sampling, check_policy(out_of_range), report, shown,
             )  # fmt: skip
         return
-    asked = _as_conversation(model_dir, text) if chat else text
+    asked, chat = _asked(model_dir, text, public_system, chat=chat)
     cache = chosen_cache(no_cache)
     launched = early_parties(model_dir, cache, no_serve=no_serve)
     from ditto.api import from_pretrained
@@ -160,6 +163,7 @@ def generate(
                 trio=launched,
                 cache=cache,
                 warm=not no_serve,
+                public_prefix=public_prefix(model_dir, public_system),
             )
             stream = model.stream(
                 asked,
@@ -205,14 +209,23 @@ def generate(
         raise typer.Exit(ExitCode.DOUBTFUL)
 
 
-def _as_conversation(model_dir: Path, text: str) -> str:
+def _asked(
+    model_dir: Path, text: str, system: str | None, *, chat: bool
+) -> tuple[str, bool]:
+    """The whole prompt, and whether it is that of a conversation."""
+    if system is None and not chat:
+        return text, False
+    return _as_conversation(model_dir, text, system or ""), True
+
+
+def _as_conversation(model_dir: Path, text: str, system: str) -> str:
     """The prompt of a conversation in which a user has said this."""
     from ditto.extras import require
     from ditto.models.chat_files import read_chat_files
     from ditto.models.hub import find_folder
 
     require("jinja2")
-    from ditto.models.chat_template import ChatTemplate
+    from ditto.models.chat_template import ChatTemplate, conversation
 
     if is_bundle(model_dir):  # which says which options it takes
         return text
@@ -222,7 +235,7 @@ def _as_conversation(model_dir: Path, text: str) -> str:
             f"{model_dir} has no chat template: the model continues texts. Leave out "
             "--chat."
         )
-    messages = [{"role": "user", "content": text}]
+    messages = conversation(text, system)
     return ChatTemplate(chat.template).render(messages, chat.special_tokens)
 
 

@@ -17,8 +17,10 @@ from ditto.cli.show import (
     Margin,
     ModelFolder,
     ProfileName,
+    PublicSystem,
     calibration_texts,
     chosen_profile,
+    public_prefix,
     table,
 )
 
@@ -72,6 +74,7 @@ def publish(
     tokens: Annotated[
         int, typer.Option(help="Tokens that may be generated after a prompt.", min=1)
     ] = 20,
+    public_system: PublicSystem = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Also take pairs of texts.")
     ] = False,
@@ -116,7 +119,17 @@ def publish(
             if file.is_file()
         },
         "lengths": length or [128],
-        "rest": [batch, tokens, pairs, profile, gelu, head, margin, hide_length],
+        "rest": [
+            batch,
+            tokens,
+            pairs,
+            profile,
+            gelu,
+            head,
+            margin,
+            hide_length,
+            public_system,
+        ],
         "calibration": calibration_texts(calibration),
     }
 
@@ -132,6 +145,7 @@ def publish(
             hide_length=hide_length,
             check=False,
             on_stage=shown.stage,
+            public_prefix=public_prefix(model_dir, public_system),
         )
         with model:
             export_model(

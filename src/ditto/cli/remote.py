@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ditto.client.out_of_range import OnOutOfRange
     from ditto.client.remote_client import Client
     from ditto.client.sampling import Sampling
+    from ditto.plan import Audit
 
 OfDeployment = Annotated[
     Path | None,
@@ -43,7 +44,11 @@ REMOTE = ("deployment", "credentials", "pinned")
 
 @contextmanager
 def _open_client(
-    deployment: Path, credentials: Path | None, pinned: dict[str, str], shown: "Stages"
+    deployment: Path,
+    credentials: Path | None,
+    pinned: dict[str, str],
+    shown: "Stages",
+    audit: "Audit" = "off",
 ) -> "Iterator[Client]":
     from ditto.client.remote_client import Client
 
@@ -60,7 +65,7 @@ def _open_client(
 
     shown.stage("asking the parties")
     with Client(
-        deployment, credentials, pinned=pinned, on_progress=on_progress
+        deployment, credentials, pinned=pinned, on_progress=on_progress, audit=audit
     ) as client:
         yield client
 
@@ -74,13 +79,14 @@ def ask_deployment(
     text_pairs: Sequence[str] | None,
     policy: "OnOutOfRange",
     asked: Mapping[str, Any],
+    audit: "Audit",
     report: Report,
     shown: "Stages",
 ) -> None:
     """Report the private answers of a model of a deployment."""
     put_warnings_in_words()
     pins = {model: pinned} if pinned else {}
-    with _open_client(deployment, credentials, pins, shown) as client:
+    with _open_client(deployment, credentials, pins, shown, audit) as client:
         predictions = client.predict(
             model, texts, text_pairs, on_out_of_range=policy, **asked
         )

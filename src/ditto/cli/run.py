@@ -14,6 +14,7 @@ from ditto.cli.progress import stages
 from ditto.cli.remote import REMOTE, AsClient, OfDeployment, Pinned, ask_deployment
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
+    Audited,
     CalibrationFile,
     Gelu,
     Margin,
@@ -93,6 +94,7 @@ def run(
     ] = False,
     too_long: TooLongOption = "cut",
     out_of_range: OutOfRange = "retry",
+    audit: Audited = "off",
     deployment: OfDeployment = None,
     credentials: AsClient = None,
     pinned: Pinned = None,
@@ -122,6 +124,7 @@ def run(
     report = Report(json_file)
     texts, pairs = read_texts(text, file, pair)
     from ditto.client.out_of_range import check_policy
+    from ditto.plan import check_audit
 
     asked: dict[str, Any] = {
         "too_long": chosen_too_long(too_long),
@@ -130,13 +133,13 @@ def run(
     }
     if deployment is not None:
         refuse_options(
-            context, "text", "file", "pair", "out_of_range", "no_float", *SCRIPTS,
-            *asked, *REMOTE,
+            context, "text", "file", "pair", "out_of_range", "no_float", "audit",
+            *SCRIPTS, *asked, *REMOTE,
         )  # fmt: skip
         with stages(quiet=quiet, verbose=verbose) as shown:
             ask_deployment(
                 deployment, credentials, str(model_dir), pinned, texts, pairs,
-                check_policy(out_of_range), asked, report, shown,
+                check_policy(out_of_range), asked, check_audit(audit), report, shown,
             )  # fmt: skip
         return
     cache = chosen_cache(no_cache)
@@ -167,6 +170,7 @@ def run(
             trio=launched,
             cache=cache,
             warm=not no_serve,
+            audit=check_audit(audit),
         )
         with model, warnings.catch_warnings():
             warnings.simplefilter("ignore", AnswerWarning)  # told below
@@ -182,6 +186,8 @@ def run(
     if isinstance(backend, PartiesBackend):
         report.print(cost_table(backend.runs, f"Cost, all parties, profile {profile}"))
         sent = sum(backend.uploaded) / 1e3
+        for covered in sorted({run.audit for run in backend.runs} - {""}):
+            report.print(covered)
         report.print(f"the client sent {sent:.1f} kB of keys and shares to the parties")
         seconds: Sequence[str | None] = pairs or [None] * len(texts)
         found = [

@@ -41,6 +41,14 @@ Gelu = Annotated[
         help="quad, for models distilled with it, or accurate (the default of ditto)."
     ),
 ]
+PublicSystem = Annotated[
+    str | None,
+    typer.Option(
+        help='What the system says in every conversation, or "" for what the chat '
+        "template has it say, if that is no secret to the model's owner: its keys and "
+        "values are computed once, in the clear."
+    ),
+]
 CalibrationFile = Annotated[
     Path | None,
     typer.Option(
@@ -65,6 +73,17 @@ OutOfRange = Annotated[
         "--out-of-range",
         help="What to do if a value leaves its range, so that the answer may be wrong: "
         "retry with wide margins, raise an error, or return the answer all the same.",
+    ),
+]
+
+
+Audited = Annotated[
+    str,
+    typer.Option(
+        "--audit",
+        help="What the parties prove to each other before they answer: off, products, "
+        "or recasts, which are products and recasts. full is refused if there are "
+        "steps that nothing proves.",
     ),
 ]
 
@@ -119,6 +138,20 @@ def chosen_profile(
     changes = {field: value for field, value in given.items() if value is not None}
     profile = find_profile(name)
     return profile.replace(**changes) if changes else profile
+
+
+def public_prefix(model_dir: Path, system: str | None) -> str | None:
+    """The text that every conversation begins with, if that is public."""
+    if system is None:
+        return None
+    from ditto.extras import require
+    from ditto.models.chat_files import read_chat_files
+    from ditto.models.hub import find_folder
+
+    require("jinja2")
+    from ditto.models.chat_template import system_prefix
+
+    return system_prefix(read_chat_files(find_folder(model_dir)), system)
 
 
 def calibration_texts(path: Path | None) -> "list[Sample] | None":

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ditto.client.batching import run_in_batches
 from ditto.client.bundle import ClientBundle, Offer, Phase
 from ditto.client.out_of_range import OnOutOfRange, check_policy, refusal
+from ditto.client.prefix import after_prefix
 from ditto.client.questions import Asked, TooLong, make_questions
 from ditto.client.reading import Prediction, Reader
 from ditto.client.running import Opened, RowAnswer, run_plan, run_rows
@@ -118,9 +119,10 @@ class Client:
         See ``Answering.stream``.
         """
         tokenizer, sampler = self._bundle.tokenizer, Sampler(sampling or Sampling())
+        before = len(self._bundle.public_prefix)
         room = min(
             max(offer.length for offer in self._offers("prefill")),
-            max(offer.length for offer in self._offers("decode")) - tokens + 1,
+            max(offer.length for offer in self._offers("decode")) - before - tokens + 1,
         )
         if tokens < 1 or room < 1:
             raise SetupError(
@@ -128,6 +130,7 @@ class Client:
                 f"fewer, or export the model with more."
             )
         whole = tokenizer.encode(prompt, add_special_tokens=add_special_tokens).ids
+        whole = after_prefix(whole, self._bundle.public_prefix)
         if len(whole) > room:
             warnings.warn(
                 f"The prompt is too long: the last {room} of its {len(whole)} tokens "
@@ -171,11 +174,14 @@ class Client:
     def _continue(self, before: Opened, ids: list[int]) -> Opened:
         """What follows one more token; if a value leaves its range, of the whole."""
         wide = before.offer.wide
-        offer = self._fitting("decode", len(ids), wide=wide)
+        prefix = len(self._bundle.public_prefix)
+        place = prefix + len(ids) - 1
+        held = before.offer.length + prefix * (before.offer.phase == "prefill")
+        offer = self._fitting("decode", max(place + 1, held), wide=wide)
         count, turn = offer.batch_size, before.turn
         inputs = [
             np.full(count, ids[-1], np.int32),
-            np.full(count, len(ids) - 1, np.int32),
+            np.full(count, place, np.int32),
         ]
         try:
             opened = self._run(offer, inputs, turn.next if turn else None)

@@ -51,6 +51,8 @@ class ClientBundle:
     """Whether labels exclude each other, as ``config.json`` says it."""
     encoding: SentenceEncoding
     """What the client does with texts and embeddings."""
+    public_prefix: tuple[int, ...] = ()
+    """Tokens that every prompt begins with, and that are left out of it."""
 
     def batch_sizes(self, offer: Offer) -> list[int]:
         """Of all offers that differ from this one in nothing else, ascending."""
@@ -82,6 +84,7 @@ def read_client_bundle(folder: Path) -> ClientBundle:
             tokenizer=Tokenizer.load(folder),
             problem_type=read.contents["problem_type"],
             encoding=_encoding(read.contents["encoding"]),
+            public_prefix=tuple(map(int, read.contents.get("public_prefix", ()))),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanError(f"{folder} is not a client's folder: {error!r}.") from None

@@ -5,6 +5,11 @@ gone, or refused by one that is busy, is asked again while there is time: with a
 request id, so with new masks, and of another trio if there is one. A text whose trio is
 gone with its state is begun again elsewhere. What a party refuses for good is not asked
 again.
+
+Nor is a run whose proofs failed. A party that deviated could say that the run was lost
+before the others say that; so who asked for proofs waits for all parties that have
+begun. A run that was drawn to be audited and is lost is drawn again: else a party might
+deviate always, and leave when its run is drawn.
 """
 
 import random
@@ -17,7 +22,9 @@ from dataclasses import replace
 from typing import Any
 
 from ditto.client.connection import PartyConnection, seconds_left
+from ditto.client.lots import deal_lots, is_chosen
 from ditto.errors import (
+    AuditError,
     BusyError,
     DittoError,
     MessageError,
@@ -26,11 +33,12 @@ from ditto.errors import (
     StateLostError,
     UnknownModelError,
 )
+from ditto.plan import Audit, stricter
 from ditto.trust import Credentials
 from ditto.wire import Deployment, DropState, OnProgress, Request, RunPlan, Turn
 from ditto.wire.agreement import Agreement
 from ditto.wire.catalogue import ServiceStatus
-from ditto.wire.messages import ReplyT, decode_reply, encode
+from ditto.wire.messages import Lot, ReplyT, decode_reply, encode
 from ditto.wire.methods import CALL
 
 Parties = tuple[PartyConnection, PartyConnection, PartyConnection]
@@ -49,8 +57,17 @@ class Trios:
     Calls under way end on the connections of the certificate before.
     """
 
-    def __init__(self, agreement: Agreement, credentials: Credentials) -> None:
-        self.agreement = agreement
+    def __init__(
+        self,
+        agreement: Agreement,
+        credentials: Credentials,
+        audit: Audit = "off",
+        audit_chance: float | None = None,
+    ) -> None:
+        self.agreement, self.audit = agreement, stricter(audit, agreement.audit)
+        self.audit_chance = (
+            agreement.audit_chance if audit_chance is None else audit_chance
+        )
         self._credentials = credentials
         self._lock = threading.Lock()
         self._connected: dict[int, Parties] = {}
@@ -124,6 +141,8 @@ class RemoteDeployment(Deployment):
         self._trios, self._deadline = trios, deadline
         self._trio = trios.choose() if trio is None else trio
         self._renamed: dict[str, str] = {}
+        self._drawn = False
+        """Whether a run was drawn to be audited and has not ended."""
 
     @property
     def generation(self) -> int:
@@ -142,7 +161,9 @@ class RemoteDeployment(Deployment):
         elsewhere = self._trios.agreement.trios - 1
         while True:
             try:
-                return self._call_once(self._fresh(requests), on_progress)
+                replies = self._call_once(self._fresh(requests), on_progress)
+                self._drawn = False
+                return replies
             except (PeerError, BusyError, UnknownModelError) as error:
                 if isinstance(error, UnknownModelError):
                     if not elsewhere or not _is_stateless(requests):
@@ -178,10 +199,18 @@ class RemoteDeployment(Deployment):
 
     def _fresh(self, requests: Sequence[Request[ReplyT]]) -> list[Request[ReplyT]]:
         """The same requests with one new request id, in the conversation's new name."""
-        request_id = uuid.uuid4().hex
-        return [self._with_id(request, request_id) for request in requests]
+        request_id, trios = uuid.uuid4().hex, self._trios
+        lots: Sequence[Lot | None] = [None] * len(requests)
+        runs = any(isinstance(request, RunPlan) for request in requests)
+        if runs and trios.audit != "off" and trios.audit_chance < 1:
+            self._drawn = self._drawn or is_chosen(trios.audit_chance)
+            lots = deal_lots(self._drawn)
+        return [
+            self._with_id(request, request_id, lot)
+            for request, lot in zip(requests, lots, strict=True)
+        ]
 
-    def _with_id(self, request: Any, request_id: str) -> Any:
+    def _with_id(self, request: Any, request_id: str, lot: Lot | None) -> Any:
         if isinstance(request, DropState):
             name = self._renamed.get(request.conversation, request.conversation)
             return DropState(name)
@@ -190,7 +219,13 @@ class RemoteDeployment(Deployment):
             if turn is not None:
                 name = self._renamed.get(turn.conversation, turn.conversation)
                 turn = Turn(name, turn.number)
-            return replace(request, turn=turn, request_id=request_id)
+            return replace(
+                request,
+                turn=turn,
+                request_id=request_id,
+                audit=self._trios.audit,
+                lot=lot,
+            )
         return request
 
     def _rename(self, requests: Sequence[Request[ReplyT]]) -> None:
@@ -207,15 +242,17 @@ class RemoteDeployment(Deployment):
     ) -> list[ReplyT]:
         parties = self._trios.parties(self._trio)
         cancels: list[Callable[[], Any]] = []
+        begun: set[int] = set()
 
         def ask(rank: int) -> ReplyT:
-            return _ask(
-                parties[rank],
-                requests[rank],
-                seconds_left(self._deadline),
-                cancels.append,
-                lambda progress: on_progress(rank, progress) if on_progress else None,
-            )
+            def on_part(progress: Any) -> None:
+                begun.add(rank)
+                if on_progress is not None:
+                    on_progress(rank, progress)
+
+            left = seconds_left(self._deadline)
+            party, request = parties[rank], requests[rank]
+            return _ask(party, request, left, cancels.append, on_part)
 
         def cancel() -> None:
             for each in list(cancels):
@@ -224,6 +261,7 @@ class RemoteDeployment(Deployment):
         return together(
             [lambda r=rank: ask(r) for rank in range(3)],  # type: ignore[misc]
             on_failure=cancel,
+            awaited=lambda rank: self._trios.audit != "off" and rank in begun,
         )
 
 
@@ -247,18 +285,22 @@ def _ask(
 
 
 def together(
-    jobs: Sequence[Callable[[], Any]], on_failure: Callable[[], None] = lambda: None
+    jobs: Sequence[Callable[[], Any]],
+    on_failure: Callable[[], None] = lambda: None,
+    awaited: Callable[[int], bool] = lambda _: False,
 ) -> list[Any]:
     """What several jobs give, each in a thread; raises the error that explains most.
 
     Who only reports that a peer failed is not the cause; what one party refuses the
-    others may not have got.
+    others may not have got. When one has failed, the others have a second, and those
+    that are ``awaited``, by their place, have as long as they take.
     """
     with ThreadPoolExecutor(len(jobs)) as pool:
         futures: list[Future[Any]] = [pool.submit(job) for job in jobs]
         done, left = wait(futures, return_when=FIRST_EXCEPTION)
         if any(future.exception() for future in done):
             wait(left, timeout=_GRACE)
+            wait([future for k, future in enumerate(futures) if awaited(k)])
             on_failure()
         wait(futures)
     errors = [error for future in futures if (error := future.exception())]
@@ -269,6 +311,8 @@ def together(
 
 def _distance(error: BaseException) -> int:
     """How far an error is from the cause."""
+    if isinstance(error, AuditError):
+        return -1
     if isinstance(error, PeerIdentityError):
         return 1
     if isinstance(error, PeerError):  # who cannot be reached, before what is reported

@@ -39,6 +39,7 @@ from ditto.errors import (
     PeerLostError,
 )
 from ditto.files import cache_folder
+from ditto.plan import Audit, check_audit, check_audit_chance
 from ditto.trust import Identity, load_credentials
 from ditto.wire import OnProgress
 from ditto.wire.agreement import Agreement, read_agreement
@@ -60,7 +61,10 @@ class Client:
     ``deployment`` is a ``deployment.toml``, ``credentials`` the folder with ``tls.crt``
     and ``tls.key`` of a client. ``pinned`` are digests of releases by the model's name:
     another release is refused. Without ``batching``, what several threads ask at the
-    same time is not run together.
+    same time is not run together. With ``audit`` "products" the parties prove their
+    products to each other before they answer, also where their agreement does not ask
+    for it (docs/explanation/audit.md); with an ``audit_chance`` below 1 they do so in
+    some runs, drawn in secret, by default with the chance that was agreed on.
     """
 
     def __init__(
@@ -72,6 +76,8 @@ class Client:
         cache: Path | None = None,
         on_progress: OnProgress | None = None,
         batching: bool = True,
+        audit: Audit = "off",
+        audit_chance: float | None = None,
     ) -> None:
         agreement = (
             deployment
@@ -80,7 +86,8 @@ class Client:
         )
         self._agreement = agreement
         mine = load_credentials(Path(credentials), agreement.trusted_domains)
-        self._trios = Trios(agreement, mine)
+        chance = check_audit_chance(audit_chance)
+        self._trios = Trios(agreement, mine, check_audit(audit), chance)
         self._releases = Releases(cache or cache_folder())
         self._pinned = dict(pinned or {})
         self._on_progress = on_progress
@@ -273,8 +280,17 @@ class AsyncClient:
         pinned: Mapping[str, str] | None = None,
         cache: Path | None = None,
         threads: int = 16,
+        audit: Audit = "off",
+        audit_chance: float | None = None,
     ) -> None:
-        self._client = Client(deployment, credentials, pinned=pinned, cache=cache)
+        self._client = Client(
+            deployment,
+            credentials,
+            pinned=pinned,
+            cache=cache,
+            audit=audit,
+            audit_chance=audit_chance,
+        )
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ditto-client")
 
     async def models(self) -> list[ModelCard]:

@@ -89,6 +89,12 @@ class Tokenizer:
         )
 
     @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Tokens that stand for themselves: no other letters join them."""
+        added = self._backend.get_added_tokens_decoder()
+        return frozenset(token for token, which in added.items() if which.special)
+
+    @cached_property
     def vocabulary(self) -> int:
         """How many ids there are: one more than the largest."""
         return 1 + max(self._backend.get_vocab().values(), default=-1)

@@ -7,13 +7,12 @@ constants and shares equal nodes.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from ditto.errors import PlanError
 from ditto.fixedpoint import Array
-from ditto.operations import encode_param, evaluate, infer
+from ditto.operations import encode_param, evaluate_plain, infer
 from ditto.plan import Graph, Node, Params
 from ditto.plan.values import dense
 
@@ -27,6 +26,8 @@ class Builder:
 
     nodes: list[Node] = field(default_factory=list)
     constants: list[Array] = field(default_factory=list)
+    place: dict[int, int] = field(default_factory=dict)
+    """Of a graph that is rewritten: where its nodes stand in this one, so far."""
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def finish(self, outputs: Iterable[int]) -> Graph:
@@ -98,8 +99,8 @@ class Builder:
         shape, dtype = infer(op, params, tuple((n.shape, n.dtype) for n in operands))
         folds = all(n.op == "constant" for n in operands)
         if folds and int(np.prod(shape)) <= MAX_FOLDED:
-            values = [jnp.asarray(self.constants[n.params["index"]]) for n in operands]
-            self._known[key] = self.constant(np.asarray(evaluate(op, params, values)))
+            values = [self.constants[n.params["index"]] for n in operands]
+            self._known[key] = self.constant(evaluate_plain(op, params, values))
         else:
             node = Node(op, tuple(inputs), params, shape, dtype, scope, ring)
             self._known[key] = self._append(node)
@@ -112,7 +113,7 @@ class Builder:
 
 Rule = Callable[[Builder, Graph, int, tuple[int, ...]], int | None]
 """Given a node of the old graph and its operands in the new one, its replacement in the
-new one, or None to keep it as it is."""
+new one, or None to keep it as it is. ``Builder.place`` knows what came before."""
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
@@ -123,7 +124,7 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
 def rewrite_tracked(graph: Graph, rule: Rule) -> tuple[Graph, dict[int, int]]:
     """As ``rewrite``; tells of each node of the new graph which it stands for."""
     builder = Builder()
-    place: dict[int, int] = {}
+    place = builder.place
     for i, node in enumerate(graph.nodes):
         inputs = tuple(place[u] for u in node.inputs)
         if node.op == "input":

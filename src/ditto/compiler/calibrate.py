@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -32,6 +31,10 @@ _ELEMENTS = 1 << 22
 _AT_ONCE = 2
 """Groups of samples that are evaluated at the same time: one computes while another is
 looked at."""
+_OUTLYING = 64.0
+"""How many times the square of half of all rows the mean square may be: above it, a few
+rows are outliers, such as the first token of a text in a decoder: they say how far
+values go, and nothing of what precision the others need."""
 _NEARLY = 0.05
 """What is lost if a sample stands for one that goes further."""
 
@@ -45,6 +48,9 @@ class Range:
     mean_square: float
     spread: float = 1.0
     """How many times further the furthest sample goes than samples usually do."""
+    usual_square: float | None = None
+    """The mean square but for a few rows that hold nearly all of it; None if there are
+    no such rows."""
 
     @property
     def largest(self) -> float:
@@ -55,6 +61,13 @@ class Range:
     def rms(self) -> float:
         """The usual magnitude; never zero."""
         return max(math.sqrt(self.mean_square), self.largest * 1e-4, 1e-12)
+
+    @property
+    def usual(self) -> float:
+        """The magnitude of what is no outlier; never zero."""
+        if self.usual_square is None:
+            return self.rms
+        return max(math.sqrt(self.usual_square), self.largest * 1e-5, 1e-12)
 
 
 OnStage = Callable[[str], None]
@@ -74,7 +87,7 @@ class Calibration:
         if not samples:
             raise SetupError("Calibration needs at least one sample.")
         self._on_stage = on_stage or _ignore
-        self.samples = _on_device(samples)
+        self.samples = _converted(samples)
         self._together = min(_FEW, max(2, len(samples)))
         self._chosen = False
         self._known: tuple[Graph, list[Range]] | None = None
@@ -130,13 +143,13 @@ def _ignore(_: str) -> None:
     """Nobody asked what is being done."""
 
 
-def _on_device(samples: Samples) -> list[list[Any]]:
-    """The samples as JAX holds them; what they share is copied once."""
-    copies: dict[int, Any] = {}
+def _converted(samples: Samples) -> list[list[Array]]:
+    """The samples in the types they are computed in; what they share is copied once."""
+    copies: dict[int, Array] = {}
 
-    def copied(x: Any) -> Any:
+    def copied(x: Any) -> Array:
         if id(x) not in copies:
-            copies[id(x)] = jnp.asarray(x, np.dtype(computed_dtype(x, "A sample")))
+            copies[id(x)] = np.asarray(x, np.dtype(computed_dtype(x, "A sample")))
         return copies[id(x)]
 
     return [[copied(x) for x in sample] for sample in samples]
@@ -177,7 +190,7 @@ def _tables_of(
     arguments = [
         Sampled(each[0], batched=False)
         if same
-        else Sampled(jnp.asarray(np.stack([*map(np.asarray, each)])), batched=True)
+        else Sampled(np.stack(each), batched=True)
         for each, same in zip(zip(*full, strict=True), alike, strict=True)
     ]
     tables: list[_Table] = [[] for _ in samples]
@@ -187,7 +200,7 @@ def _tables_of(
         if has(node.op, _SAME_RANGE):
             ranges = [table[node.inputs[0]] for table in tables]
         elif value.batched:
-            ranges = _ranges_of(np.asarray(value.array)[:count])
+            ranges = _ranges_of(value.array[:count])
         else:
             known = _range_of(value.array) if first is None else first[i]
             ranges = [known] * count
@@ -231,22 +244,41 @@ def _ranges_of(values: Array) -> list[Range]:
         return [Range(0.0, 0.0, 0.0)] * len(values)
     rows = values.reshape(len(values), -1).astype(np.float32, copy=False)
     ends = zip(rows, rows.min(1).tolist(), rows.max(1).tolist(), strict=True)
+    width = values.shape[-1] if values.ndim > 1 else 1
     return [
         Range(low, high, _ENORMOUS**2)
         if max(-low, high) > _ENORMOUS  # a mask
-        else Range(low, high, float(np.dot(row, row)) / row.size)
+        else _range_of_rows(row.reshape(-1, width), low, high)
         for row, low, high in ends
     ]
+
+
+def _range_of_rows(rows: Array, low: float, high: float) -> Range:
+    """Of one sample."""
+    squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64) / rows.shape[1]
+    mean = float(squares.mean())
+    return Range(low, high, mean, usual_square=_usual(squares, mean))
+
+
+def _usual(squares: Array, mean: float) -> float | None:
+    """The median, if a few are so large that the mean says nothing of the others."""
+    median = float(np.median(squares))
+    return median if 0 < median < mean / _OUTLYING else None
 
 
 def _joined(seen: Sequence[Range]) -> Range:
     sizes = sorted(r.largest for r in seen)
     usual = sizes[len(sizes) // 2]
+    mean = sum(r.mean_square for r in seen) / len(seen)
+    squares = [
+        r.mean_square if r.usual_square is None else r.usual_square for r in seen
+    ]
     return Range(
         min(r.low for r in seen),
         max(r.high for r in seen),
-        sum(r.mean_square for r in seen) / len(seen),
+        mean,
         sizes[-1] / usual if usual > 0 else 1.0,
+        _usual(np.array(squares), mean),
     )
 
 

@@ -1,7 +1,7 @@
 """compile: a function, sample inputs and a profile in; a Plan out."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -10,17 +10,21 @@ from ditto.compiler.bounds import RangeReport, prove, report_ranges, take_proven
 from ditto.compiler.builder import Builder
 from ditto.compiler.calibrate import Calibration, OnStage, Range, samples_from_bounds
 from ditto.compiler.passes.approximate import approximate
+from ditto.compiler.passes.centre import centre
 from ditto.compiler.passes.coarsen import coarsen
+from ditto.compiler.passes.divide_later import cramped, divide_later
 from ditto.compiler.passes.emit import Emitter
 from ditto.compiler.passes.lookup import look_up
 from ditto.compiler.passes.mask import bound_masks, soften_masks
+from ditto.compiler.passes.narrow import narrow_scores
 from ditto.compiler.passes.normalise import normalise
 from ditto.compiler.passes.paper import assign_paper_rings
+from ditto.compiler.passes.pinned import check_room
 from ditto.compiler.passes.recognise import recognise
 from ditto.compiler.passes.rings import Placement, assign_rings, secrets
 from ditto.compiler.passes.simplify import simplify
 from ditto.compiler.passes.tabulate import is_square, widened
-from ditto.compiler.passes.types import assign_types, check_room
+from ditto.compiler.passes.types import Types, assign_types
 from ditto.compiler.profile import Profile, find_profile
 from ditto.compiler.trace import Traced, trace
 from ditto.errors import SetupError
@@ -42,6 +46,8 @@ class Context:
     calibration: Calibration | None
     retained: tuple[int, ...]
     reuse_shares_of: Plan | None
+    divided_first: Set[str] = frozenset()
+    """Scopes whose softmax has no room to be divided after its product."""
 
     def secret(self, graph: Graph) -> list[bool]:
         """For every node, whether it is secret."""
@@ -101,6 +107,11 @@ PASSES: dict[str, tuple[tuple[str, Pass], ...]] = {
         ("bound masks", lambda g, c: c.bound_masks(g)),
         ("coarsen", lambda g, c: coarsen(g, c.known(g), c.secret(g), c.margins(g))),
         ("normalise", lambda g, c: normalise(g, c.secret(g))),
+        ("centre", lambda g, c: centre(g, c.secret(g))),
+        (
+            "divide later",
+            lambda g, c: divide_later(g, c.secret(g), c.divided_first),
+        ),
         _APPROXIMATE,
         _SIMPLIFY,
     ),
@@ -161,22 +172,26 @@ def compile(  # noqa: A001
     calibrated = None if samples is None else Calibration(samples, on_stage)
     retained = _retained(traced.result, retain_outputs)
     context = Context(chosen, roles, calibrated, retained, reuse_shares_of)
-    graph = _numbers_only(traced.graph, roles)
-    for _, run_pass in PASSES[chosen.engine]:
+    graph, placements, types = _typed(traced, context)
+    if types is not None and (first := cramped(graph, types.frac)):
+        context = replace(context, divided_first=first)
+        graph, placements, types = _typed(traced, context)
+    return _finish(graph, placements, types, traced, context, on_ranges)
+
+
+def _typed(
+    traced: Traced, context: Context
+) -> tuple[Graph, list[Placement], Types | None]:
+    """The graph after all passes, and the ring and type of every node."""
+    profile = context.profile
+    graph = _numbers_only(traced.graph, context.roles)
+    for _, run_pass in PASSES[profile.engine]:
         graph = run_pass(graph, context)
         check_graph(graph)
-    return _finish(graph, traced, context, on_ranges)
-
-
-def _finish(
-    graph: Graph, traced: Traced, context: Context, on_ranges: OnRanges | None
-) -> Plan:
-    profile, hidden = context.profile, context.secret(graph)
-    types = None
+    hidden, types = context.secret(graph), None
     if profile.engine == "rings":
-        margins = _margins(graph, context)
-        seen, values = context.known(graph), _weight_values(graph, context)
-        proof = prove(graph, seen, hidden, values)
+        margins, seen = _margins(graph, context), context.known(graph)
+        proof = prove(graph, seen, hidden, _weight_values(graph, context))
         known = widened(graph, take_proven(graph, seen, margins, proof), margins)
         placements = assign_rings(graph, known, hidden)
         types = assign_types(
@@ -192,7 +207,20 @@ def _finish(
         placements = assign_paper_rings(graph, hidden)
     else:
         placements = ["high" if h else "public" for h in hidden]
-    placements = _native_stay(graph, placements)
+    return graph, _native_stay(graph, placements), types
+
+
+def _finish(
+    graph: Graph,
+    placements: list[Placement],
+    types: Types | None,
+    traced: Traced,
+    context: Context,
+    on_ranges: OnRanges | None,
+) -> Plan:
+    profile = context.profile
+    if types is not None:
+        narrow_scores(graph, placements, types)
     retained = dict(zip(context.retained, _state_types(context), strict=True))
     _check_retained(graph, context, retained)
     emitter = Emitter(
@@ -203,6 +231,8 @@ def _finish(
     _check_state(plan, context)
     prepare(plan)  # what SPU cannot do is refused now, not when three parties wait
     if profile.engine == "rings" and on_ranges is not None:
+        seen, values = context.known(graph), _weight_values(graph, context)
+        hidden = context.secret(graph)
         on_ranges(report_ranges(plan, origins, graph, seen, hidden, values))
     return plan
 

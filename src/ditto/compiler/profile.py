@@ -40,8 +40,9 @@ class Profile(BaseModel):
     ``accurate``: polynomials fitted to the calibrated range."""
     casts: Literal["ours", "paper"] = "ours"
     fit_error: Annotated[float, Field(gt=0, le=1)] = 0.007
-    """The largest error of a fitted function on the calibrated range; less where its
-    results are small."""
+    """The largest error of a fitted function on the calibrated range, of straight lines
+    sqrt(2) times the root of its mean square; less where its results are small, more
+    where they are large and their range is wide."""
     margin: Annotated[float, Field(ge=1, le=64)] = 2.0
     """How far beyond its calibrated range every value may go."""
     rounds: Literal[1, 2, "mixed"] = 2
@@ -49,6 +50,8 @@ class Profile(BaseModel):
     range_check: bool = False
     """Whether the client learns that a value has left its range, and the answer may be
     wrong with it."""
+    provable: bool = False
+    """Whether recasts are those of which each message can be proved, for audits."""
     overrides: tuple[tuple[str, Mapping[str, object]], ...] = Field(
         default=(), strict=False
     )

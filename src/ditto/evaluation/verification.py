@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from ditto.api import Phase, Pretrained
-from ditto.api.backends import SimulatedBackend
-from ditto.api.doubt import STATED_ERROR, compare
+from ditto.api.backends import Backend, FloatBackend, SimulatedBackend
+from ditto.api.doubt import STATED_ERROR, compare, doubt_of_token
 from ditto.compiler import RangeReport
 from ditto.errors import CapacityError, SetupError
 from ditto.evaluation.classification import Progress
@@ -79,7 +79,8 @@ class Verification:
     outside: tuple[str, ...]
     """Those of them that left a range, or whose answer parts from the float model's."""
     agreed: float
-    """The share of answers whose largest entry is the float model's."""
+    """The share of answers whose largest entry is the float model's, or for a language
+    model one that lies as high to it."""
 
     tightest: Headroom | None
     """The place that came closest to the end of its range, of all texts."""
@@ -119,6 +120,8 @@ def verify(
         "simulate": model.with_mode("simulate"),
         "mpc": model,
     }
+    head = model.model.head
+    prepared = FloatBackend(model.plans.model)  # whose states the plans' are
     traced_shape = model.computation(Phase.TRACE, 1, length)
     ranges = model.plans.ranges(traced_shape, setting.on_stage)
     gathered: dict[str, list[list[Array]]] = {name: [] for name in models}
@@ -128,8 +131,9 @@ def verify(
         for k, text in enumerate(texts):
             for name, one in models.items():
                 try:
-                    traced = _traced(one, text, length)
-                    if model.model.head is Head.TEXT_GENERATION:
+                    backend = prepared if name == "float" else one.backend
+                    traced = _traced(one, backend, text, length)
+                    if head is Head.TEXT_GENERATION:
                         ids = one.tokenizer.encode(text, max_length=length).ids
                         traced.append(_continued(one, ids, STEPS, length))
                     gathered[name].append(traced)
@@ -152,8 +156,7 @@ def verify(
         _part(name, k, gathered, found.get(name)) for k, name in enumerate(names)
     )
     pairs = zip(gathered["float"], gathered["mpc"], strict=True)
-    agreed = [np.argmax(a[-1], -1) == np.argmax(b[-1], -1) for a, b in pairs]
-    share = float(np.mean(np.concatenate([np.ravel(a) for a in agreed])))
+    agreed = [same for a, b in pairs for same in _same_choices(a[-1], b[-1], head)]
     tightest = min(found.values(), key=lambda h: h.bits, default=None)
     return Verification(
         setting.profile.name,
@@ -162,10 +165,21 @@ def verify(
         tuple(overflows),
         len(many),
         tuple(outside),
-        share,
+        float(np.mean(agreed)),
         tightest,
         ranges,
     )
+
+
+def _same_choices(exact: Array, got: Array, head: Head) -> list[bool]:
+    """For each row of an answer, whether the choice is the float model's: of many
+    tokens it may be another one where the float model is as good as undecided."""
+    rows = exact.reshape(-1, exact.shape[-1])
+    chosen = got.reshape(rows.shape).argmax(-1)
+    if not head.is_language:
+        return [bool(same) for same in chosen == rows.argmax(-1)]
+    pairs = zip(chosen, rows, strict=True)
+    return [doubt_of_token(int(token), row) is None for token, row in pairs]
 
 
 def _length(model: Pretrained, text: OrdinaryText) -> int:
@@ -193,7 +207,7 @@ def _answered(model: Pretrained, text: OrdinaryText) -> Array:
     return _continued(model, ids or [model.tokenizer.pad_id], 1, length)
 
 
-def _traced(model: Pretrained, text: str, length: int) -> list[Array]:
+def _traced(model: Pretrained, backend: Backend, text: str, length: int) -> list[Array]:
     """The states of all layers where there is text, and the answer."""
     if not 2 <= length <= model.max_tokens:
         raise SetupError(
@@ -202,7 +216,7 @@ def _traced(model: Pretrained, text: str, length: int) -> list[Array]:
     encoded = model.tokenizer.encode(text, max_length=length)
     computation = model.computation(Phase.TRACE, 1, length)
     inputs = model.inputs([encoded], length)
-    states, answer = model.backend.run(computation, inputs).result
+    states, answer = backend.run(computation, inputs).result
     count = len(encoded.ids)
     if model.model.head.is_per_token:
         answer = answer[:, :count]

@@ -1,6 +1,6 @@
 """Numbers: fixed-point types, rings, encoding and decoding."""
 
 from ditto.fixedpoint.fxp import FxpType, decode, encode
-from ditto.fixedpoint.ring import Array, Ring, Words
+from ditto.fixedpoint.ring import RINGS, Array, Ring, Words
 
-__all__ = ["Array", "FxpType", "Ring", "Words", "decode", "encode"]
+__all__ = ["RINGS", "Array", "FxpType", "Ring", "Words", "decode", "encode"]

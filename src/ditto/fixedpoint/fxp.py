@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.errors import FixedPointRangeError, FixedPointTypeError
-from ditto.fixedpoint.ring import Ring, Words
+from ditto.fixedpoint.ring import RINGS, Ring, Words
 
 MAX_FRAC = 64
 
@@ -38,7 +38,7 @@ class FxpType:
     @property
     def ring(self) -> Ring:
         """Where the integers live."""
-        return Ring(self.bits)
+        return RINGS[self.bits - 1]
 
     @property
     def limit(self) -> int:

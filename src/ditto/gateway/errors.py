@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from starlette.responses import JSONResponse
 
 from ditto.errors import (
+    AuditError,
     BusyError,
     ChatTemplateError,
     DeadlineError,
@@ -112,7 +113,12 @@ def as_api_error(error: Exception) -> ApiError:  # noqa: PLR0911  (a row for eac
         case OutOfRangeError():
             text = error.public_message()
             return ApiError(422, text, reason="out_of_range")
-        case DisagreementError() | ShareConsistencyError() | PeerIdentityError():
+        case (
+            AuditError()
+            | DisagreementError()
+            | ShareConsistencyError()
+            | PeerIdentityError()
+        ):
             return _server(502, error, None)
         case PeerError() | WarmProcessError():
             return _server(503, error, 1.0)

@@ -77,6 +77,8 @@ class BertConfig:
     """Where positions count from."""
     relative_attention_num_buckets: int
     """Distances that are told apart; 0 if they do not count."""
+    scaled_queries: bool
+    """Whether the weights of queries scale them (see ``ditto.models.preparation``)."""
 
     @classmethod
     def from_hf(cls, config: Mapping[str, JsonValue]) -> "BertConfig":
@@ -110,7 +112,13 @@ class BertConfig:
             tie_word_embeddings=config.get("tie_word_embeddings", True),
             first_position=_first_position(config),
             relative_attention_num_buckets=_distances(config),
+            scaled_queries=config.get("scaled_queries", False),
         )
+
+    @property
+    def head_dim(self) -> int:
+        """Of a head's queries, keys and values."""
+        return self.hidden_size // self.num_attention_heads
 
     @property
     def max_tokens(self) -> int:
@@ -253,7 +261,9 @@ def encoder_layer(
         )
         if bias is not None and first_only:
             bias = bias[:, :, :1]
-        mixed = attention(q, k, v, seen, bias, config.attention_weights)
+        mixed = attention(
+            q, k, v, seen, bias, config.attention_weights, scaled=config.scaled_queries
+        )
         mixed = dense(p["output"], mixed)
     with jax.named_scope("attention_norm"):
         x = layer_norm(p["attention_norm"], asking + mixed, config.layer_norm_eps)
@@ -465,6 +475,7 @@ def _family(
         base_model_prefix=f"{_NAMES[model_type].base}.",
         more_heads=more_heads,
         attribute_map=attribute_map or {},
+        scalable_queries="query",
     )
 
 

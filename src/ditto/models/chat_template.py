@@ -7,9 +7,10 @@ fail. It sees a conversation in plain text, as it must, and can keep nothing of 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from jinja2 import TemplateError, nodes
@@ -19,7 +20,8 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from ditto.errors import ChatTemplateError
+from ditto.errors import ChatTemplateError, SetupError
+from ditto.models.chat_files import ChatFiles
 
 MAX_TEXT = 1 << 21
 """Characters of a conversation, or of any text on the way to it."""
@@ -195,7 +197,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 class ChatTemplate:
     """A template that was read and can be rendered, by several threads."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, now: Callable[[], datetime] = datetime.now) -> None:
         environment = _Environment(
             trim_blocks=True,
             lstrip_blocks=True,
@@ -218,7 +220,7 @@ class ChatTemplate:
             "namespace": environment.globals["namespace"],
             "range": _range,
             "raise_exception": _refuse,
-            "strftime_now": lambda form: datetime.now().strftime(str(form)[:100]),
+            "strftime_now": lambda form: now().strftime(str(form)[:100]),
         }
         environment.globals = known
         try:
@@ -258,6 +260,26 @@ class ChatTemplate:
         finally:
             _BUDGET.reset(budget)
         return "".join(pieces)
+
+
+def conversation(said: str, system: str = "") -> Messages:
+    """What a user says, after what the system says, if it says anything."""
+    first = [{"role": "system", "content": system}] if system else []
+    return [*first, {"role": "user", "content": said}]
+
+
+def system_prefix(chat: ChatFiles, system: str) -> str:
+    """What every conversation begins with in which the system says this, or nothing:
+    many templates then have a message of their own."""
+    if chat.template is None:
+        raise SetupError("The model has no chat template: there is no system message.")
+    template = ChatTemplate(chat.template)
+    one, other = (
+        template.render(conversation(said, system), chat.special_tokens)
+        for said in ("a", "b")
+    )
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return "".join(letter for letter, _ in pairs)
 
 
 def _check_size(size: int) -> None:

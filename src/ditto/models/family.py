@@ -126,6 +126,11 @@ class Family(Generic[Config]):
     """For what needs no other token of the last layer, if that is cheaper."""
     attribute_map: Mapping[str, str] = field(default_factory=dict)
     """The family's own names for what others call ``hidden_size`` and the like."""
+    norm_readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For RMS normalisations of a layer, the linear maps that read them and nothing
+    else: ``ditto.models.preparation`` puts more into those."""
+    scalable_queries: str | None = None
+    """The part of a layer that queries are in proportion to, and nothing else."""
     residual_maps: tuple[str, ...] = ()
     """Linear maps that a new model draws smaller, as what they give is added up over
     two of them in each layer."""

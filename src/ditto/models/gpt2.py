@@ -17,12 +17,12 @@ import jax.numpy as jnp
 
 from ditto.errors import CheckpointError
 from ditto.files import JsonValue
+from ditto.models.decoder import Decoder
 from ditto.models.family import Cache, Family
 from ditto.models.head import Head
 from ditto.models.layers import (
     ACTIVATIONS,
     Params,
-    at_position,
     attention,
     check_activation,
     check_attention,
@@ -35,6 +35,13 @@ from ditto.models.parameters import (
     Parameters,
     dense_parameters,
     norm_parameters,
+)
+from ditto.models.past import (
+    Join,
+    joined_at,
+    prefix_joins,
+    prefix_length,
+    prefix_mask,
 )
 
 
@@ -99,61 +106,23 @@ class Gpt2Config:
         return self.n_positions
 
 
-def forward(
-    config: Gpt2Config,
-    head: Head,
-    p: Params,
-    ids: jax.Array,
-    mask: jax.Array,
-    types: jax.Array | None = None,
-) -> jax.Array:
-    """The model of ids (B, S) and mask (B, S)."""
-    *_, x = hidden_states(config, p, ids, mask, types)
-    if head is Head.TEXT_GENERATION:
-        return predict(config, p, x)
-    last = mask.astype(jnp.int32).sum(-1) - 1
-    x = normalise(config, p, at_position(x, last))
-    with jax.named_scope(head.value):
-        return jnp.asarray(x @ p["score"]["w"])
-
-
-def hidden_states(
-    config: Gpt2Config,
-    p: Params,
-    ids: jax.Array,
-    mask: jax.Array,
-    types: jax.Array | None = None,
-) -> list[jax.Array]:
-    """The embeddings, and what every layer makes of them, each (B, S, H)."""
-    del types  # there are none
-    return run_layers(config, p, ids, mask)[0]
-
-
 def run_layers(
     config: Gpt2Config, p: Params, ids: jax.Array, mask: jax.Array
 ) -> tuple[list[jax.Array], Cache]:
     """Hidden states, and the keys and values that later tokens will look at."""
-    length = ids.shape[1]
+    start = prefix_length(p)
+    end = start + ids.shape[1]
     with jax.named_scope("embeddings"):
-        x = p["embeddings"]["word"][ids] + p["embeddings"]["position"][:length]
-    past = jnp.tril(jnp.ones((length, length), bool))
-    seen = past[None, None] & mask.astype(bool)[:, None, None, :]
+        x = p["embeddings"]["word"][ids] + p["embeddings"]["position"][start:end]
+    past = jnp.tril(jnp.ones((end, end), bool))[start:]
+    seen = past[None, None] & prefix_mask(p, mask)
     states, cache = [x], []
-    for k, layer in enumerate(p["layers"]):
+    for k, (layer, join) in enumerate(zip(p["layers"], prefix_joins(p), strict=True)):
         with jax.named_scope(f"decoder.layer.{k}"):
-            x, pair = decoder_layer(config, layer, x, seen)
+            x, pair = decoder_layer(config, layer, x, seen, join)
         states.append(x)
         cache.append(pair)
     return states, cache
-
-
-def prefill(
-    config: Gpt2Config, p: Params, ids: jax.Array, lengths: jax.Array
-) -> tuple[jax.Array, Cache]:
-    """The logits (B, V) of what follows prompts of these lengths, and their cache."""
-    mask = jnp.arange(ids.shape[1]) < lengths[:, None]
-    states, cache = run_layers(config, p, ids, mask)
-    return predict(config, p, at_position(states[-1], lengths - 1)), cache
 
 
 def decode(
@@ -172,9 +141,9 @@ def decode(
     grown: Cache = []
     for k, (layer, past) in enumerate(zip(p["layers"], cache, strict=True)):
         with jax.named_scope(f"decoder.layer.{k}"):
-            x, pair = decoder_layer(config, layer, x, seen, (here, past))
+            x, pair = decoder_layer(config, layer, x, seen, joined_at(here, past))
         grown.append(pair)
-    return predict(config, p, x[:, 0]), grown
+    return _DECODER.predict(config, p, x[:, 0]), grown
 
 
 def decoder_layer(
@@ -182,19 +151,14 @@ def decoder_layer(
     p: Params,
     x: jax.Array,
     seen: jax.Array,
-    past: tuple[jax.Array, tuple[jax.Array, jax.Array]] | None = None,
+    join: Join,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """Attention and feed-forward, each on a normalised copy; also keys and values.
-
-    ``past`` says where this token's keys and values go into those of before.
-    """
+    """Attention and feed-forward, each on a normalised copy; also keys and values."""
     with jax.named_scope("attention"):
         normed = layer_norm(p["attention_norm"], x, config.layer_norm_epsilon)
         parts = jnp.split(dense(p["qkv"], normed), 3, axis=-1)
         q, k, v = (split_heads(part, config.n_head) for part in parts)
-        if past is not None:
-            here, (keys, values) = past
-            k, v = jnp.where(here, k, keys), jnp.where(here, v, values)
+        k, v = join(k, v)
         mixed = attention(q, k, v, seen, weights=config.attention_weights)
         x = x + dense(p["output"], mixed)
     with jax.named_scope("feed_forward"):
@@ -209,13 +173,7 @@ def normalise(config: Gpt2Config, p: Params, x: jax.Array) -> jax.Array:
         return layer_norm(p["last_norm"], x, config.layer_norm_epsilon)
 
 
-def predict(config: Gpt2Config, p: Params, x: jax.Array) -> jax.Array:
-    """Logits from the last layer's states."""
-    x = normalise(config, p, x)
-    with jax.named_scope(Head.TEXT_GENERATION.value):
-        if not config.tie_word_embeddings:
-            return jnp.asarray(x @ p["lm_head"]["w"])
-        return jnp.asarray(x @ p["embeddings"]["word"].T)
+_DECODER = Decoder(run_layers, normalise)
 
 
 _LAYER = {
@@ -273,11 +231,11 @@ GPT2 = Family(
         "GPT2ForSequenceClassification": Head.TEXT_CLASSIFICATION,
     },
     parameters=parameters,
-    forward=forward,
-    hidden_states=hidden_states,
+    forward=_DECODER.forward,
+    hidden_states=_DECODER.hidden_states,
     layer_scope="decoder.layer",
     base_model_prefix="transformer.",
-    prefill=prefill,
+    prefill=_DECODER.prefill,
     decode=decode,
     attribute_map={
         "hidden_size": "n_embd",

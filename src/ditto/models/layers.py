@@ -106,17 +106,20 @@ def rms_norm(
     """Mean square 1 over the last axis, then scale.
 
     ``outliers`` are how many of the first channels are there divided by a power of two,
-    and which. Their squares are summed up by themselves: in a sum of their own they may
-    be coarse, while those of the other channels are not.
+    and which. Their squares are summed up by themselves, and they are scaled by
+    themselves: there they may have a type of their own. The result has all channels as
+    they are: normalised, none is large.
     """
     count, shift = outliers
-    squares = (x * x).mean(-1, keepdims=True)
     if count:
         few, many = x[..., :count], x[..., count:]
         total = (few * few).sum(-1, keepdims=True) * 4.0**shift
         total = total + (many * many).sum(-1, keepdims=True)
-        squares = total * (1 / x.shape[-1])
-    return jnp.asarray(x * jax.lax.rsqrt(squares + eps) * p["gamma"])
+        scale = jax.lax.rsqrt(total * (1 / x.shape[-1]) + eps)
+        normed = jnp.concatenate([few * scale * 2.0**shift, many * scale], -1)
+    else:
+        normed = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + eps)
+    return jnp.asarray(normed * p["gamma"] if "gamma" in p else normed)
 
 
 def split_heads(x: jax.Array, heads: int) -> jax.Array:
@@ -131,9 +134,12 @@ def attention(
     mask: jax.Array,
     bias: jax.Array | None = None,
     weights: str = "softmax",
+    *,
+    scaled: bool = False,
 ) -> jax.Array:
     """Heads (B, heads, S, D), mixed to (B, S, H). The mask is as (B, 1, S, T), and so
-    is a bias of the scores.
+    is a bias of the scores. Queries are divided by the root of their width, unless they
+    are scaled.
 
     A mask of booleans is meant to be public, one of numbers 0 and 1 may be secret: it
     costs a product a weight, and no comparison. Of keys and values there may be fewer
@@ -145,7 +151,9 @@ def attention(
         q = q.reshape(batch, k.shape[1], served * length, width)
         rows = (*mask.shape[:2], length, mask.shape[3])
         mask = jnp.tile(jnp.broadcast_to(mask, rows), (1, 1, served, 1))
-    scores = jnp.einsum("bhsd,bhtd->bhst", q * q.shape[-1] ** -0.5, k)
+    if not scaled:
+        q = q * width**-0.5
+    scores = jnp.einsum("bhsd,bhtd->bhst", q, k)
     if bias is not None:
         scores = scores + bias
     if weights == "softmax":

@@ -28,12 +28,12 @@ import jax.numpy as jnp
 
 from ditto.errors import CheckpointError
 from ditto.files import Json, JsonValue
+from ditto.models.decoder import Decoder
 from ditto.models.family import Cache, Family
 from ditto.models.head import Head
 from ditto.models.layers import (
     ACTIVATIONS,
     Params,
-    at_position,
     attention,
     check_activation,
     check_attention,
@@ -46,6 +46,13 @@ from ditto.models.parameters import (
     Parameters,
     dense_parameters,
     norm_parameters,
+)
+from ditto.models.past import (
+    Join,
+    joined_at,
+    prefix_joins,
+    prefix_length,
+    prefix_mask,
 )
 from ditto.models.rotary import Rope, Rotations, rotate, rotations
 
@@ -84,7 +91,9 @@ class LlamaConfig:
     tie_word_embeddings: bool
     outliers: tuple[int, int]
     """How many of the first channels of hidden states are divided by a power of two,
-    and which (see ``ditto.models.outliers``)."""
+    and which (see ``ditto.models.preparation``)."""
+    scaled_queries: bool
+    """Whether the weights of queries scale them."""
 
     @classmethod
     def from_hf(cls, config: Mapping[str, JsonValue]) -> "LlamaConfig":
@@ -129,6 +138,7 @@ class LlamaConfig:
                 config.get("outlier_channels", 0),
                 config.get("outlier_shift", 0),
             ),
+            scaled_queries=config.get("scaled_queries", False),
         )
 
     @property
@@ -174,68 +184,42 @@ def _biases(config: Mapping[str, JsonValue]) -> frozenset[str]:
     return frozenset(found)
 
 
-def forward(
-    config: LlamaConfig,
-    head: Head,
-    p: Params,
-    ids: jax.Array,
-    mask: jax.Array,
-    types: jax.Array | None = None,
-) -> jax.Array:
-    """The model of ids (B, S) and mask (B, S)."""
-    *_, x = hidden_states(config, p, ids, mask, types)
-    if head is Head.TEXT_GENERATION:
-        return predict(config, p, x)
-    last = mask.astype(jnp.int32).sum(-1) - 1
-    x = normalise(config, p, at_position(x, last))
-    with jax.named_scope(head.value):
-        return jnp.asarray(x @ p["score"]["w"])
-
-
-def hidden_states(
-    config: LlamaConfig,
-    p: Params,
-    ids: jax.Array,
-    mask: jax.Array,
-    types: jax.Array | None = None,
-) -> list[jax.Array]:
-    """The embeddings, and what every layer makes of them, each (B, S, H)."""
-    del types  # there are none
-    return run_layers(config, p, ids, mask)[0]
-
-
 def run_layers(
     config: LlamaConfig, p: Params, ids: jax.Array, mask: jax.Array
 ) -> tuple[list[jax.Array], Cache]:
     """Hidden states, and the keys and values that later tokens will look at."""
-    with jax.named_scope("embeddings"):
-        x = p["embeddings"]["word"][ids]
-    places = jnp.arange(ids.shape[1])
-    text = mask.astype(bool)[:, None, None, :]
-    turns = rotations(config.rope, config.head_dim, ids.shape[1])
+    x = embeddings(config, p, ids)
+    start = prefix_length(p)
+    places = jnp.arange(start + ids.shape[1])
+    text = prefix_mask(p, mask)
+    cosines, sines = rotations(config.rope, config.head_dim, len(places))
+    turns = cosines[start:], sines[start:]
     states, cache = [x], []
-    for k, (layer, window) in enumerate(zip(p["layers"], config.windows, strict=True)):
+    layers = zip(p["layers"], config.windows, prefix_joins(p), strict=True)
+    for k, (layer, window, join) in enumerate(layers):
         with jax.named_scope(f"decoder.layer.{k}"):
-            seen = _sees(places[:, None], places, window)[None, None] & text
-            x, pair = decoder_layer(config, layer, x, seen, turns)
+            seen = _sees(places[start:, None], places, window)[None, None] & text
+            x, pair = decoder_layer(config, layer, x, seen, turns, join)
         states.append(x)
         cache.append(pair)
     return states, cache
+
+
+def embeddings(config: LlamaConfig, p: Params, ids: jax.Array) -> jax.Array:
+    """Of tokens; outliers are divided from here on."""
+    count, shift = config.outliers
+    with jax.named_scope("embeddings"):
+        x = jnp.asarray(p["embeddings"]["word"][ids])
+        if not count:
+            return x
+        few, many = x[..., :count] * 2.0**-shift, x[..., count:]
+        return jnp.concatenate([few, many], -1)
 
 
 def _sees(places: jax.Array, others: jax.Array, window: int | None) -> jax.Array:
     """Whether the token at one place may look at the one at another."""
     seen = others <= places
     return seen if window is None else seen & (others > places - window)
-
-
-def prefill(
-    config: LlamaConfig, p: Params, ids: jax.Array, lengths: jax.Array
-) -> tuple[jax.Array, Cache]:
-    """The logits (B, V) of what follows prompts of these lengths, and their cache."""
-    mask = jnp.arange(ids.shape[1]) < lengths[:, None]
-    states, cache = run_layers(config, p, ids, mask)
-    return predict(config, p, at_position(states[-1], lengths - 1)), cache
 
 
 def decode(
@@ -247,8 +231,7 @@ def decode(
     """
     room = cache[0][0].shape[2]
     places = jnp.arange(room)
-    with jax.named_scope("embeddings"):
-        x = p["embeddings"]["word"][ids][:, None]
+    x = embeddings(config, p, ids)[:, None]
     here = (places == positions[:, None])[:, None, :, None]
     cosines, sines = (
         jnp.asarray(table)[positions][:, None, None]
@@ -259,11 +242,10 @@ def decode(
     for k, (layer, window, past) in enumerate(layers):
         with jax.named_scope(f"decoder.layer.{k}"):
             seen = _sees(positions[:, None], places, window)[:, None, None]
-            x, pair = decoder_layer(
-                config, layer, x, seen, (cosines, sines), (here, past)
-            )
+            join = joined_at(here, past)
+            x, pair = decoder_layer(config, layer, x, seen, (cosines, sines), join)
         grown.append(pair)
-    return predict(config, p, x[:, 0]), grown
+    return _DECODER.predict(config, p, x[:, 0]), grown
 
 
 def decoder_layer(
@@ -272,12 +254,11 @@ def decoder_layer(
     x: jax.Array,
     seen: jax.Array,
     turns: Rotations,
-    past: tuple[jax.Array, tuple[jax.Array, jax.Array]] | None = None,
+    join: Join,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """Attention and feed-forward, each on a normalised copy; also keys and values.
 
-    Keys are cached as they are turned. ``past`` says where this token's keys and values
-    go into those of before.
+    Keys are cached as they are turned.
     """
     eps = config.rms_norm_eps
     with jax.named_scope("attention"):
@@ -288,10 +269,9 @@ def decoder_layer(
         if config.normalises_heads:
             q, k = rms_norm(p["query_norm"], q, eps), rms_norm(p["key_norm"], k, eps)
         q, k = rotate(q, turns), rotate(k, turns)
-        if past is not None:
-            here, (keys, values) = past
-            k, v = jnp.where(here, k, keys), jnp.where(here, v, values)
-        mixed = attention(q, k, v, seen, weights=config.attention_weights)
+        k, v = join(k, v)
+        weights, scaled = config.attention_weights, config.scaled_queries
+        mixed = attention(q, k, v, seen, weights=weights, scaled=scaled)
         x = x + dense(p["output"], mixed)
     with jax.named_scope("feed_forward"):
         normed = rms_norm(p["feed_norm"], x, eps, config.outliers)
@@ -305,13 +285,7 @@ def normalise(config: LlamaConfig, p: Params, x: jax.Array) -> jax.Array:
         return rms_norm(p["last_norm"], x, config.rms_norm_eps, config.outliers)
 
 
-def predict(config: LlamaConfig, p: Params, x: jax.Array) -> jax.Array:
-    """Logits from the last layer's states."""
-    x = normalise(config, p, x)
-    with jax.named_scope(Head.TEXT_GENERATION.value):
-        if not config.tie_word_embeddings:
-            return jnp.asarray(x @ p["lm_head"]["w"])
-        return jnp.asarray(x @ p["embeddings"]["word"].T)
+_DECODER = Decoder(run_layers, normalise)
 
 
 def parameters(config: LlamaConfig, head: Head) -> Parameters:
@@ -367,13 +341,18 @@ def _family(model_type: str, name: str) -> Family[LlamaConfig]:
             f"{name}ForSequenceClassification": Head.TEXT_CLASSIFICATION,
         },
         parameters=parameters,
-        forward=forward,
-        hidden_states=hidden_states,
+        forward=_DECODER.forward,
+        hidden_states=_DECODER.hidden_states,
         layer_scope="decoder.layer",
         base_model_prefix="model.",
-        prefill=prefill,
+        prefill=_DECODER.prefill,
         decode=decode,
+        norm_readers={
+            "attention_norm": ("query", "key", "value"),
+            "feed_norm": ("gate", "up"),
+        },
         residual_maps=("output", "down"),
+        scalable_queries="query_norm" if model_type == "qwen3" else "query",
     )
 
 

@@ -21,6 +21,7 @@ from ditto.models.parameters import (
     save_params,
     without_prefix,
 )
+from ditto.models.past import prefix_length
 from ditto.models.pooling import embed, embedding_parameters
 from ditto.models.sentence import Pooling, SentenceModules
 from ditto.models.tensors import Tensors
@@ -73,11 +74,16 @@ class Model:
             return embed(self.sentence, params, last, mask)
 
     @property
+    def prefix_length(self) -> int:
+        """How many tokens stand before every text."""
+        return prefix_length(self.params)
+
+    @property
     def max_tokens(self) -> int:
         """The longest text: what the network can take, or what is said to count."""
         limit = self.sentence.encoding.max_seq_length
         if self.head is not Head.FEATURE_EXTRACTION or limit is None:
-            return self.config.max_tokens
+            return self.config.max_tokens - self.prefix_length
         return min(limit, self.config.max_tokens)
 
     @cached_property
@@ -120,10 +126,10 @@ class Model:
 
     def tensors(self) -> Tensors:
         """The parameters under the names of the checkpoint."""
-        if self.published.get("outlier_channels"):
+        if "scaled_queries" in self.published:
             raise SetupError(
-                "The channels of this model are in an order and of a size that other "
-                "software would not know of. Write the model that it was made from."
+                "This model was prepared for plans, in a way that other software would "
+                "not know of. Write the model that it was made from."
             )
         parameters: Parameters = self.family.parameters(self.config, self.head)
         if self.head.is_embedding:

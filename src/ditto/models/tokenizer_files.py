@@ -25,6 +25,17 @@ _JSON = "tokenizer.json"
 _WORDS = "vocab.txt"
 _PAIRS = ("vocab.json", "merges.txt")
 _SETTINGS = "tokenizer_config.json"
+TOKENIZER_FILES = (
+    _JSON,
+    _SETTINGS,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    _WORDS,
+    *_PAIRS,
+    "chat_template.jinja",
+    NETWORK_SETTINGS,
+)
+"""All that decides which tokens a text has."""
 _NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 

@@ -1,6 +1,7 @@
 """Kernels in C for what Python and XLA are slow at; each has a fallback.
 
-In topological order: library, products. The library is compiled when the package is
+In topological order: library; products; packing, aes, flags, recast, which other
+packages import as modules. The library is compiled when the package is
 built, where there is a C compiler (``hatch_build.py``). ``level()`` says what runs.
 """
 

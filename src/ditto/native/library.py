@@ -22,6 +22,9 @@ VARIABLE = "DITTO_KERNEL"
 
 _AVX512 = {"avx512f", "avx512bw", "avx512vl"}
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+LONG = 1 << 14
+"""Elements, from which on other threads may run meanwhile."""
+_NEWEST = "ditto_add_carry"
 _log = logging.getLogger("ditto")
 
 Words = npt.NDArray[np.uint32]
@@ -88,6 +91,25 @@ def load(path: Path) -> ctypes.CDLL:
     return loaded
 
 
+@lru_cache(maxsize=1)
+def libraries() -> tuple[ctypes.CDLL, ctypes.CDLL] | None:
+    """For short calls, which keep Python's lock, and for long ones, which give it to
+    other threads; None if there is none, or one that was built before this version."""
+    if library() is None:
+        return None
+    found = ctypes.PyDLL(str(LIBRARY)), ctypes.CDLL(str(LIBRARY))
+    return found if hasattr(found[0], _NEWEST) else None
+
+
+def for_size(
+    pair: tuple[ctypes.CDLL, ctypes.CDLL] | None, elements: int
+) -> ctypes.CDLL:
+    """That of ``libraries`` for so many, by whoever has seen that they are there."""
+    if pair is None:
+        raise RuntimeError("The C library was called and is not there.")
+    return pair[elements >= LONG]
+
+
 def kernels() -> ctypes.CDLL:
     """The library, by whoever has seen that it is there."""
     loaded = library()
@@ -118,7 +140,7 @@ def level() -> Level:
 
 def levels() -> list[Level]:
     """All that this machine's processor has and the system allows, slowest first."""
-    flags = _cpu_flags()
+    flags = cpu_flags()
     found = [Level.AVX2] if "avx2" in flags else []
     if found and flags >= _AVX512 | {"avx512_vnni"}:
         found.append(Level.VNNI)
@@ -135,7 +157,9 @@ def _wanted() -> Level:
     return Level[name]
 
 
-def _cpu_flags() -> set[str]:
+@lru_cache(maxsize=1)
+def cpu_flags() -> set[str]:
+    """What Linux says that the processor has."""
     info = Path("/proc/cpuinfo")
     if not info.is_file():
         return set()

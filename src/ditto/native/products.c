@@ -34,6 +34,7 @@ enum {
     PLANE = 1024,      /* bytes of a tile */
     WORD_TILES = 4096, /* bytes of the four planes of a tile of words */
     CHUNK = 12,        /* tiles of W that stay in L1 while all rows pass over them */
+    DEEP = 512,        /* steps of W for which all rows of X stay in L2 */
     MOST_THREADS = 64,
 };
 static const double WORTH_A_THREAD = 1.2e7; /* multiplications, by trial */
@@ -308,10 +309,10 @@ typedef struct {
     i64 first, last; /* panels, counted over the batch */
 } Job;
 
-static void multiply_panel(const Job *job, i64 i, i64 term) {
+static void multiply_panel(const Job *job, i64 i, i64 term, i64 first, i64 end) {
     const Product *p = job->product;
     const i64 panels = ceiling(p->columns, COLUMNS), high = block_rows(p->level);
-    const i64 count = ceiling(p->rows, high), steps = steps_of(p->level, p->depth);
+    const i64 count = ceiling(p->rows, high);
     const i64 wide = panel_bytes(p->level, p->depth);
     const i64 tall = block_bytes(p->level, p->depth);
     const i64 b = i / panels, n = i % panels * COLUMNS;
@@ -328,10 +329,10 @@ static void multiply_panel(const Job *job, i64 i, i64 term) {
     }
     /* each block of rows fetches its part of the chunk that comes next */
     const i64 lines = p->w_is_packed ? ceiling(WORD_TILES / 64, count) : 0;
-    const i64 chunk = p->level == AMX ? CHUNK : steps;
-    for (i64 s = 0; s < steps; s += chunk)
+    const i64 chunk = p->level == AMX ? CHUNK : end - first;
+    for (i64 s = first; s < end; s += chunk)
         for (i64 m = 0; m < count; m++) {
-            const i64 here = least(steps - s, chunk);
+            const i64 here = least(end - s, chunk);
             const uint8_t *x = job->blocks + ((term * p->batch + b) * count + m) * tall;
             const Target to = {
                 .z = p->z + b * p->z_batch + m * high * p->z_row + n,
@@ -341,11 +342,11 @@ static void multiply_panel(const Job *job, i64 i, i64 term) {
                 .add = term || s,
             };
             if (p->level == AMX) {
-                const uint8_t *next = s + chunk < steps ? w + (s + chunk) * WORD_TILES : after;
+                const uint8_t *next = s + chunk < end ? w + (s + chunk) * WORD_TILES : after;
                 next += m * lines * 64 * here;
                 amx_block(x + s * WORD_TILES, w + s * WORD_TILES, here, to, next, lines);
             } else if (p->level == VNNI) {
-                vnni_block((const u32 *)x, (const __m512i *)w, steps, to);
+                vnni_block((const u32 *)x + 3 * ROWS * s, (const __m512i *)w + 2 * s, here, to);
             } else {
                 const u32 *rows = p->x[term] + b * p->x_batch + m * high * p->x_row;
                 avx2_block(rows, p->x_row, (const __m256i *)w, p->depth, to);
@@ -356,8 +357,14 @@ static void multiply_panel(const Job *job, i64 i, i64 term) {
 static void *run(void *argument) {
     const Job *job = argument;
     if (job->product->level == AMX) amx_configure(least(job->product->rows, TILE_ROWS));
-    for (i64 i = job->first; i < job->last; i++)
-        for (i64 term = 0; term < job->product->terms; term++) multiply_panel(job, i, term);
+    const Product *p = job->product;
+    const i64 steps = steps_of(p->level, p->depth);
+    const int deep = p->level == VNNI && p->w_is_packed && p->rows > ROWS;
+    const i64 part = deep ? DEEP : steps;
+    for (i64 s = 0; s < steps; s += part)
+        for (i64 i = job->first; i < job->last; i++)
+            for (i64 term = 0; term < p->terms; term++)
+                multiply_panel(job, i, term, s, least(steps, s + part));
     if (job->product->level == AMX) amx_release();
     return NULL;
 }

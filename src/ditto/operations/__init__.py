@@ -1,6 +1,6 @@
 """What a graph may compute: one table of operations, and their meaning in JAX.
 
-In topological order: arguments, table, parameters, own, evaluation, spu.
+In topological order: arguments, table, parameters, own, interpreter, evaluation, spu.
 """
 
 from ditto.operations.evaluation import (
@@ -10,7 +10,7 @@ from ditto.operations.evaluation import (
     Signature,
     abstract,
     evaluate,
-    evaluate_quickly,
+    evaluate_plain,
     infer,
     run,
     walk,
@@ -30,7 +30,7 @@ __all__ = [
     "abstract",
     "encode_param",
     "evaluate",
-    "evaluate_quickly",
+    "evaluate_plain",
     "has",
     "infer",
     "run",

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from jax.extend.core import Primitive
 from jax.typing import ArrayLike
 
+from ditto.fixedpoint import Array
+from ditto.operations.interpreter import interpreted
 from ditto.operations.own import OWN
 from ditto.operations.parameters import decode_param
 from ditto.operations.table import TRAITS
@@ -26,15 +28,6 @@ Signature = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 Real = type[np.floating[Any]] | np.dtype[np.floating[Any]]
 """The type of real numbers."""
-_HASTY = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
-}
-"""For operations that are compiled one by one and run a few times: XLA then takes 18 ms
-for each instead of 46."""
-_SMALL = 1 << 18
-"""Elements of a result up to which it pays: what is compiled so is several times
-slower."""
 
 
 def _primitives() -> dict[str, Primitive]:
@@ -101,22 +94,35 @@ def _infer(call: _Call, operands: tuple[Signature, ...]) -> Signature:
 
 
 @lru_cache(maxsize=1 << 14)
-def _sampled(
-    call: _Call, batched: tuple[bool, ...], *, hasty: bool
-) -> Callable[..., jax.Array]:
-    """An operation on operands of which some have an axis of samples in front."""
+def _plain(
+    call: _Call, operands: tuple[Signature, ...], batched: tuple[bool, ...]
+) -> Callable[..., Array]:
+    """An operation on arrays of numpy, of which some have an axis of samples in front:
+    by numpy itself, or compiled where it has no form of it."""
 
-    def apply(*operands: jax.Array) -> jax.Array:
-        return evaluate(call.op, call.params, operands)
+    def apply(*values: jax.Array) -> jax.Array:
+        return evaluate(call.op, call.params, values)
 
     axes = tuple(0 if each else None for each in batched)
     function = jax.vmap(apply, in_axes=axes) if any(batched) else apply
-    return jax.jit(function, compiler_options=_HASTY if hasty else None)
+    program = interpreted(function, *(abstract(*each) for each in operands))
+    if program is not None:
+        return lambda *values: program(*values)[0]
+    compiled = jax.jit(function)
+    return lambda *values: np.asarray(compiled(*values))
 
 
-def evaluate_quickly(op: str, params: Params, values: Sequence[ArrayLike]) -> jax.Array:
-    """As ``evaluate``, for few calls: an operation is compiled once, and hastily."""
-    return _sampled(_Call(op, params), (False,) * len(values), hasty=True)(*values)
+def evaluate_plain(op: str, params: Params, values: Sequence[npt.ArrayLike]) -> Array:
+    """As ``evaluate``, on arrays of numpy and without a compiler where that can be."""
+    arrays = [*map(np.asarray, values)]
+    return _on_samples(op, params, arrays, (False,) * len(arrays))
+
+
+def _on_samples(
+    op: str, params: Params, arrays: Sequence[Array], batched: tuple[bool, ...]
+) -> Array:
+    operands = tuple((x.shape, x.dtype.name) for x in arrays)
+    return _plain(_Call(op, params), operands, batched)(*arrays)
 
 
 Settle = Callable[[Node, jax.Array], jax.Array]
@@ -166,7 +172,7 @@ def walk(
 class Sampled:
     """A value on several samples: a row for each of them, or the same one for all."""
 
-    array: jax.Array
+    array: Array
     batched: bool
 
 
@@ -182,17 +188,17 @@ def walk_samples(
     for i, node in enumerate(graph.nodes):
         if node.op == "input":
             given = arguments[node.params["index"]]
-            values[i] = replace(given, array=jnp.asarray(given.array, node.dtype))
+            values[i] = replace(given, array=np.asarray(given.array, node.dtype))
         elif node.op == "constant":
             constant = graph.constants[node.params["index"]]
-            values[i] = Sampled(jnp.asarray(constant, node.dtype), batched=False)
+            values[i] = Sampled(np.asarray(constant, node.dtype), batched=False)
         else:
             operands = [values[u] for u in node.inputs]
             batched = tuple(each.batched for each in operands)
-            rows = max([1, *(len(x.array) for x in operands if x.batched)])
-            hasty = rows * node.size <= _SMALL
-            function = _sampled(_Call(node.op, node.params), batched, hasty=hasty)
-            result = Sampled(function(*(x.array for x in operands)), any(batched))
+            arrays = [each.array for each in operands]
+            result = Sampled(
+                _on_samples(node.op, node.params, arrays, batched), any(batched)
+            )
             values[i] = settle(node, result)
         yield i, values[i]
         for u in {*node.inputs, i}:

@@ -21,23 +21,12 @@ from ditto.client.signature import InputSignature, Signature
 from ditto.errors import SetupError
 from ditto.files import Json
 from ditto.fixedpoint import Array, FxpType
-from ditto.models.sentence import NETWORK_SETTINGS, SentenceEncoding
+from ditto.models.sentence import SentenceEncoding
+from ditto.models.tokenizer_files import TOKENIZER_FILES
 from ditto.owner.signatures import continuations, signature_of
 from ditto.plan import Plan
 from ditto.wire.manifest import write_file, write_manifest
 
-TOKENIZER_FILES = (
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-    NETWORK_SETTINGS,
-)
 CHUNK = 1 << 23
 """Elements of weights in one file."""
 
@@ -65,6 +54,8 @@ class Description:
     """Whether labels exclude each other, as ``config.json`` says it."""
     encoding: SentenceEncoding = field(default_factory=SentenceEncoding)
     """What the client does with texts and embeddings."""
+    public_prefix: Sequence[int] = ()
+    """Tokens that every prompt begins with, and that are left out of it."""
 
 
 def export_bundle(
@@ -125,7 +116,7 @@ def _write_client(
     tokenizer: Path,
 ) -> None:
     folder.mkdir(mode=0o700)
-    for name in TOKENIZER_FILES:
+    for name in ("config.json", *TOKENIZER_FILES):
         if (tokenizer / name).is_file():
             write_file(folder / name, (tokenizer / name).read_bytes())
     offers = [

@@ -1,8 +1,9 @@
 """The owner's part: plans of a model for every shape that is asked for.
 
-Plans are calibrated on sample texts, never on what a client asks. The first plan
-chooses the types of the weights; all others take them as they are, so that a model is
-shared once.
+Plans are calibrated on sample texts, never on what a client asks. These say also how
+the model is prepared for plans, here alone: whoever shares weights takes those of
+``Plans.model``. The first plan chooses the types of the weights; all others take them
+as they are, so that a model is shared once.
 """
 
 from collections.abc import Callable
@@ -19,10 +20,12 @@ from ditto.client.tokens import Batch, pad_batch
 from ditto.compiler import Profile, RangeReport
 from ditto.compiler import compile as compile_plan
 from ditto.compiler.pipeline import OnRanges
+from ditto.fixedpoint import Array
 from ditto.models import Model
 from ditto.models.computation import Computation, Phase, function_of
 from ditto.models.family import Cache
 from ditto.models.model import Step
+from ditto.models.preparation import Preparation, prepare
 from ditto.owner.plan_cache import Label, PlanCache
 from ditto.owner.plan_key import model_digest, plan_key
 from ditto.owner.samples import Samples
@@ -31,6 +34,9 @@ from ditto.plan import Plan, Tree
 WIDER, WIDEST = 4.0, 64.0
 """How many times wider than usual wide margins are, and the widest there are."""
 _USUAL_LENGTH = 16
+"""Tokens of a row, where no computation says how many."""
+_PREPARED_ON = 16
+"""Rows by which outliers are found."""
 POSITIONS = 4
 """Positions of a row at which decoding is calibrated."""
 
@@ -57,7 +63,7 @@ class Plans:
         cache: PlanCache | None = None,
         name: str = "model",
     ) -> None:
-        self.model = model
+        self.trained = model
         self.profile = profile
         self._network = network
         self._source = samples
@@ -71,6 +77,23 @@ class Plans:
         if computation not in self._made:
             self._made[computation] = self._kept(computation, on_stage or _ignore)
         return self._made[computation]
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """How the model is made ready for plans."""
+
+        def samples() -> tuple[Array, Array]:
+            length = min(_USUAL_LENGTH, self.trained.max_tokens)
+            rows = [self._source.row(k, length) for k in range(_PREPARED_ON)]
+            batch = pad_batch(rows, length, self._source.pad_id)
+            return batch.ids, batch.mask
+
+        return prepare(self.trained, samples)
+
+    @cached_property
+    def model(self) -> Model:
+        """The model as it is compiled and shared."""
+        return self.preparation.model(self.trained)
 
     @cached_property
     def model_digest(self) -> str:
@@ -161,7 +184,9 @@ class Plans:
             if other.retain_outputs and other.wide == computation.wide:
                 return plan, True
         if computation.phase is Phase.DECODE:
-            return self.plan(replace(computation, phase=Phase.PREFILL)), True
+            length = self._text_length(computation)
+            prompt = replace(computation, phase=Phase.PREFILL, length=length)
+            return self.plan(prompt), True
         return (earlier[0][1], False) if earlier else None
 
     def samples(self, computation: Computation) -> list[tuple[Tree, ...]]:
@@ -173,12 +198,17 @@ class Plans:
 
     def _count(self, computation: Computation) -> int:
         """How many batches of samples there are."""
-        rows = self._rows or self._source.rows(computation.length)
+        rows = self._rows or self._source.rows(self._text_length(computation))
         size = computation.batch_size
         return -(-max(rows, 2 * size) // size)
 
+    def _text_length(self, computation: Computation) -> int:
+        """Tokens of its texts: a cache has room for the prefix too."""
+        decoding = computation.phase is Phase.DECODE
+        return computation.length - decoding * self.trained.prefix_length
+
     def _batch(self, computation: Computation, k: int) -> Batch:
-        size, length = computation.batch_size, computation.length
+        size, length = computation.batch_size, self._text_length(computation)
         rows = [
             self._source.row(k * size + i, length, pairs=computation.with_types)
             for i in range(size)
@@ -205,7 +235,8 @@ class Plans:
             last = batch.lengths - 1
             positions = rng.integers(0, batch.lengths) if at else last
             ids = np.take_along_axis(batch.ids, positions[:, None].astype(int), 1)[:, 0]
-            samples.append((params, ids, positions.astype(np.int32), cache))
+            places = (positions + self.model.prefix_length).astype(np.int32)
+            samples.append((params, ids, places, cache))
         return samples
 
     @cached_property

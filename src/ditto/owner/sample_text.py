@@ -40,6 +40,43 @@ SENTENCES = (
     "went home singing.",
 )
 
+REQUESTS = (
+    "How many legs does a spider have?",
+    "Write a short poem about the first day of autumn.",
+    "Explain to a child of eight why the sky is blue.",
+    "Translate into Spanish: I would like a table for two, please.",
+    "Who wrote Don Quixote, and when?",
+    "My printer says it is offline although it is on. What can I do?",
+    "Give me three names for a small bakery by the sea.",
+    "Write a Python function that returns the n-th Fibonacci number.",
+    "What is 17 times 23?",
+    "Summarize in one sentence: The meeting was moved from Monday to Wednesday because "
+    "two of the engineers are travelling, and the agenda stays as it was.",
+    "Can you recommend a book like The Hobbit?",
+    "List the planets of the solar system in order.",
+    "Thanks, that helps. And in winter?",
+    "Rewrite this politely: you are late again, send the report now.",
+    "What should I cook with eggs, spinach and a little cheese?",
+    "Is it true that bats are blind?",
+)
+"""What people ask a chat model."""
+
+ANSWERS = (
+    "A spider has eight legs.",
+    "Here are three ideas: The Salty Crust, Harbour Loaf, and Tide & Flour.",
+    "Sure! First check that the cable is connected, and then restart the printer. If "
+    "that does not help, remove it in the settings and add it again.",
+    "17 times 23 is 391.",
+    "```python\ndef fibonacci(n):\n    a, b = 0, 1\n    for _ in range(n):\n"
+    "        a, b = b, a + b\n    return a\n```",
+    "No, bats are not blind. They see quite well, and many of them also use "
+    "echolocation to find their way and their food in the dark.",
+    "1. Mercury\n2. Venus\n3. Earth\n4. Mars\n5. Jupiter\n6. Saturn\n7. Uranus\n"
+    "8. Neptune",
+    "I'm sorry, but I can't help with that.",
+)
+"""What it answers."""
+
 SHORT = (
     "hello",
     "cheers mate",

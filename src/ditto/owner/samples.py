@@ -5,12 +5,16 @@ Never what a client asks: the owner of a model makes plans before anyone does.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ditto.client.tokens import Encoded, Tokenizer
 from ditto.errors import SetupError
-from ditto.owner.sample_text import ODD, SENTENCES
+from ditto.owner.sample_text import ODD, REQUESTS, SENTENCES
+
+if TYPE_CHECKING:
+    from ditto.owner.conversations import Conversations
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -38,11 +42,15 @@ class TextSamples(Samples):
     again, and rows of random tokens, few and as many as there is room for.
 
     The owner's own texts, if there are any, stand in for the sentences; what people
-    type besides, and no owner thinks of, is always there.
+    type besides, and no owner thinks of, is always there. Beside these rows a chat
+    model has half as many ``conversations`` of the same texts.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, texts: Sequence[Text] | None = None
+        self,
+        tokenizer: Tokenizer,
+        texts: Sequence[Text] | None = None,
+        conversations: "Conversations | None" = None,
     ) -> None:
         if isinstance(texts, str):
             raise SetupError("calibration takes a list of texts, such as [text].")
@@ -63,12 +71,17 @@ class TextSamples(Samples):
         ]
         if not self._own:
             raise SetupError("Calibration needs at least one text.")
-        self._turns = _TURNS if texts is None else _OWN_TURNS
+        self._given = texts is not None
+        self._conversations = conversations
+        self._turns: tuple[str, ...] = _OWN_TURNS if self._given else _TURNS
+        if conversations is not None:
+            self._turns += _CHAT_TURNS
 
     def rows(self, length: int) -> int:
-        """See Samples: more, if the owner has many texts."""
-        own = 0 if self._turns is _TURNS else 2 * len(self._own)
-        return min(max(super().rows(length), own), MOST_ROWS)
+        """See Samples: more, if the owner has many texts, and for conversations."""
+        own = 2 * len(self._own) if self._given else 0
+        rows = min(max(super().rows(length), own), MOST_ROWS)
+        return rows * len(self._turns) // len(_TURNS)
 
     def row(self, k: int, length: int, *, pairs: bool = False) -> Encoded:
         """See Samples."""
@@ -77,8 +90,15 @@ class TextSamples(Samples):
             return self._random(k, length, pairs=pairs)
         if turn == "repeated":
             return self._repeated(k, n, length, pairs=pairs)
-        texts = self._own if turn.startswith("own") else ODD
+        texts = ODD if "odd" in turn else self._own
         place = n + len(texts) * (k % len(self._turns)) // len(self._turns)
+        if self._conversations is not None and turn.startswith("chat"):
+            if "asked" in turn and not self._given:
+                texts = REQUESTS
+            said = [texts[(place + j) % len(texts)] for j in range(len(texts))]
+            filled = turn.endswith("filled")
+            ids = self._conversations.ids(n, said, length, filled=filled)
+            return Encoded(ids, _types(len(ids), pairs))
         one, other = (texts[(place + j) % len(texts)] for j in (0, 1))
         if turn == "own" and pairs and self._pairs:
             one, other = self._pairs[place % len(self._pairs)]
@@ -126,6 +146,8 @@ _TURNS = ("own", "odd", "own filled", "repeated", "own", "odd filled", "odd", "r
 _OWN_TURNS = (
     "own", "odd", "own filled", "repeated", "own", "odd filled", "own", "random",
 )  # fmt: skip
+
+_CHAT_TURNS = ("chat asked", "chat odd", "chat asked filled", "chat own")
 
 
 class RandomSamples(Samples):

@@ -13,10 +13,13 @@ Steps
     2. At the start of the run P_i sends SHA-256(i, T) to each of the others.
     3. At its end, before it keeps a state or answers, P_i compares what the others
        sent with what it computes of its own.
+    4. If the run is audited, P_i tells the others whether that was the same: proofs
+       follow at all three or at none.
 
 Cost
     32 bytes to each peer, beside the steps: sent before the first one, awaited after
-    the last, by when they have arrived. Their bytes are in no step's cost.
+    the last, by when they have arrived. Their bytes are in no step's cost. Step 4 has a
+    byte to each peer and a round.
 
 Security
     The key is uniform to whoever dealt, so tags of different data are equal with
@@ -91,22 +94,33 @@ class Comparison:
         self.seconds = time.perf_counter() - started
         """That the hashes took."""
 
-    def check(self) -> None:
-        """At the end of the run; raises DisagreementError."""
+    def check(self, *, told: bool) -> None:
+        """At the end of the run; raises DisagreementError, at all three parties if they
+        are ``told``."""
         fetch = self._session.mailbox.fetch
         differing = [
             peer
             for peer, tag in self._tags.items()
             if bytes(fetch(peer, self._slot)) != _hash(peer, tag)
         ]
-        if differing:
+        others = self._differing_elsewhere(bool(differing)) if told else []
+        if differing or others:
             names = self._session.party.channel.names
-            peers = " and ".join(names[peer] for peer in differing)
+            peers = " and ".join(names[peer] for peer in differing or others)
+            who = f"This party and {peers}" if differing else peers
             raise DisagreementError(
-                f"This party and {peers} do not hold the same plan, model, turn, "
-                f"inputs, weights or state. Whoever asked gave them different ones; "
-                f"nothing was answered or kept."
+                f"{who} do not hold the same plan, model, turn, inputs, weights or "
+                f"state. Whoever asked gave them different ones; nothing was answered "
+                f"or kept."
             )
+
+    def _differing_elsewhere(self, differs: bool) -> list[Rank]:
+        """The peers that hold something else than another party, as they say."""
+        mailbox, slot = self._session.mailbox, self._slot + b" verdict"
+        for peer in self._tags:
+            mailbox.post(peer, slot, [bytes([differs])])
+        said = {peer: bytes(mailbox.fetch(peer, slot)) for peer in self._tags}
+        return [peer for peer, verdict in said.items() if verdict != b"\0"]
 
     def _tag(
         self,

@@ -14,12 +14,14 @@ from ditto.party.inputs import receive_inputs
 from ditto.party.running import to_client
 from ditto.party.service import PartyService
 from ditto.party.store import PartyStore
-from ditto.plan import RANGE_WORD, Plan
+from ditto.plan import RANGE_WORD, Audit, Plan, check_audit
 from ditto.protocols import reveal_range_word
 from ditto.runtime import ProcessTrio, Session, Trio
+from ditto.runtime.auditing import noting, prove
 from ditto.runtime.executor import execute
 from ditto.sharing import RANKS
 from ditto.steps import plan_from_bytes
+from ditto.steps.coverage import check_coverage
 from ditto.wire import (
     Arrays,
     Deployment,
@@ -129,26 +131,35 @@ class LocalDeployment(Deployment):
             self._trio = None
 
 
-def run_once(session: Session, _: Json, arrays: Arrays) -> tuple[Json, Arrays]:
+def run_once(session: Session, parameters: Json, arrays: Arrays) -> tuple[Json, Arrays]:
     """Run a plan on shares of all of its inputs, and give up every output.
 
     For whoever owns all inputs and tries a plan out; a service never does this.
     """
     plan = plan_from_bytes(arrays["plan"].tobytes())
-    return run_held_plan(plan, session, arrays)
+    audit = check_audit(parameters.get("audit", "off"))
+    return run_held_plan(plan, session, arrays, audit)
 
 
-def run_held_plan(plan: Plan, session: Session, arrays: Arrays) -> tuple[Json, Arrays]:
+def run_held_plan(
+    plan: Plan, session: Session, arrays: Arrays, audit: Audit = "off"
+) -> tuple[Json, Arrays]:
     """As ``run_once``, when the plan is at hand."""
+    check_coverage(plan, audit)
     started = time.perf_counter()
-    outputs, spent = execute(plan, session, receive_inputs(plan, arrays))
+    with noting(session, audit):
+        outputs, spent = execute(plan, session, receive_inputs(plan, arrays))
+        proved = prove(session)
     revealed: Arrays = {}
     for k, value in enumerate(outputs):
         revealed |= to_client(session, value, str(k))
     if plan.range_check:
         revealed[RANGE_WORD] = reveal_range_word(session.party)
-    costs = [[s.bytes, s.rounds, s.seconds] for s in spent]
-    return {"steps": costs, "seconds": time.perf_counter() - started}, revealed
+    costs = [
+        None if s is None else [s.bytes, s.rounds, s.seconds] for s in (*spent, proved)
+    ]
+    seconds = time.perf_counter() - started
+    return {"steps": costs[:-1], "audit": costs[-1], "seconds": seconds}, revealed
 
 
 def load_folder(session: Session, parameters: Json, _: Arrays) -> tuple[Json, Arrays]:

@@ -18,15 +18,18 @@ from ditto.errors import RequestError, StateLostError
 from ditto.fixedpoint import FxpType
 from ditto.party.comparison import Comparison, ShareDigests
 from ditto.party.inputs import Held, receive_input
+from ditto.party.lots import is_drawn
 from ditto.party.store import HeldPlan, PartyStore, State
 from ditto.plan import RANGE_WORD, InputSpec, Plan, part_of
 from ditto.protocols import reveal_range_word, reveal_to_client
 from ditto.runtime import Session
+from ditto.runtime.auditing import noting, prove
 from ditto.runtime.executor import execute as execute_plan
 from ditto.runtime.executor import keep_weights
 from ditto.sharing import Shared
 from ditto.steps.base import Held as HeldValue
 from ditto.steps.base import as_shared
+from ditto.steps.coverage import check_coverage
 from ditto.wire import Arrays, RunPlan, RunReply
 
 
@@ -57,6 +60,7 @@ def admit(store: PartyStore, request: RunPlan, client: str = "") -> Admitted:
             "A run names the turn of a conversation if and only if its plan keeps "
             "a state."
         )
+    check_coverage(plan, request.audit)
     held, digests = _held(store, plan, request)
     return Admitted(request, client, held_plan, held, digests)
 
@@ -94,15 +98,16 @@ def execute(
 ) -> RunReply:
     """Run a plan on the client's shares; answers with this party's summands.
 
-    It answers, and keeps a state, only if the three parties were given the same.
+    It answers, and keeps a state, only if the three parties were given the same, and if
+    the proofs that were asked for are right.
     """
     request, turn = run.request, run.request.turn
     committed = False
     try:
         held = run.held | _resumed(run.held_plan.plan, state)
         session.begin()  # from here on the parties take steps together
-        with session.run(_context(request)):
-            reply, left = _compute(session, run.held_plan, held, run.digests)
+        with session.run(_context(request)), noting(session, request.audit):
+            reply, left = _compute(session, run, held)
         if turn is not None:
             store.commit(turn, request.plan, left)
         committed = True
@@ -131,14 +136,9 @@ def _held(
     return held, digests
 
 
-def _compute(
-    session: Session,
-    held_plan: HeldPlan,
-    held: Held,
-    digests: dict[int, ShareDigests],
-) -> tuple[RunReply, State]:
-    plan, regions = held_plan.plan, held_plan.regions
-    comparison = Comparison(session, held, digests)
+def _compute(session: Session, run: Admitted, held: Held) -> tuple[RunReply, State]:
+    plan, regions = run.held_plan.plan, run.held_plan.regions
+    comparison = Comparison(session, held, run.digests)
     runtimes = None
     if plan.regions:
         runtimes = session.runtimes
@@ -152,7 +152,9 @@ def _compute(
         runtimes=runtimes,
         on_step=_reporter(session, plan),
     )
-    comparison.check()
+    comparison.check(told=run.request.audit != "off")
+    lot = run.request.lot
+    proved = prove(session) if lot is None or is_drawn(session, lot) else None
     revealed: Arrays = {}
     state: list[Shared] = []
     for k, (output, value) in enumerate(zip(plan.outputs, outputs, strict=True)):
@@ -171,6 +173,7 @@ def _compute(
         copies=copies,
         inside=sum(s.seconds for s in spent),
         arrays=revealed,
+        audit=None if proved is None else (proved.bytes, proved.rounds, proved.seconds),
     )
     return reply, tuple(state)
 
@@ -207,6 +210,9 @@ def _context(request: RunPlan) -> bytes:
     """What the masks of a run are bound to."""
     turn = (request.turn.conversation, request.turn.number) if request.turn else None
     bound = [request.plan, request.model, turn, request.request_id]
+    if request.audit != "off":
+        bound.append(request.audit)
+        bound += [] if request.lot is None else request.lot.digests
     return json.dumps(bound).encode()
 
 
@@ -233,14 +239,17 @@ def _grown(shared: Shared, spec: InputSpec, kind: FxpType) -> Shared:
 
 
 def _reporter(session: Session, plan: Plan) -> Callable[[int], None]:
-    """Reports each part of the model as it is reached, by the steps that talk."""
+    """Reports each part of the model as it is reached, by the steps that talk, and the
+    first of these in any case: who asked then knows that the run has begun."""
     last = ""
 
     def on_step(i: int) -> None:
         nonlocal last
         step = plan.steps[i]
-        scope = part_of(step.scope) if step.kind.interactive else ""
-        if scope and scope != last:
+        if not step.kind.interactive:
+            return
+        scope = part_of(step.scope) or last or "the function"
+        if scope != last:
             last = scope
             session.report({"step": i, "steps": len(plan.steps), "scope": scope})
 

@@ -3,6 +3,14 @@
 In topological order: values, graph, step, writer, plan, reader.
 """
 
+from ditto.plan.audit import (
+    AUDITS,
+    Audit,
+    check_audit,
+    check_audit_chance,
+    needs_provable,
+    stricter,
+)
 from ditto.plan.graph import LEAVES, Graph, Node, Params, Region
 from ditto.plan.plan import RANGE_WORD, Plan, Tree, arrange, structure_of
 from ditto.plan.step import Step, StepKind, part_of
@@ -16,9 +24,11 @@ from ditto.plan.values import (
 )
 
 __all__ = [
+    "AUDITS",
     "DTYPES",
     "LEAVES",
     "RANGE_WORD",
+    "Audit",
     "Graph",
     "InputRole",
     "InputSpec",
@@ -33,6 +43,10 @@ __all__ = [
     "Tree",
     "Value",
     "arrange",
+    "check_audit",
+    "check_audit_chance",
+    "needs_provable",
     "part_of",
+    "stricter",
     "structure_of",
 ]

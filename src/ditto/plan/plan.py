@@ -49,6 +49,8 @@ class Plan:
     """How the results are arranged: nested lists and dicts of indices."""
     range_check: bool = False
     """Whether the parties note values that leave their range, for the client to see."""
+    provable: bool = False
+    """Whether recasts are those of which each message can be proved."""
 
     def __repr__(self) -> str:
         return (
@@ -56,8 +58,30 @@ class Plan:
             f"{len(self.steps)} steps, digest {self.digest[:16]})"
         )
 
+    def weights(self) -> set[int]:
+        """The values that are weights, as they enter the plan."""
+        return {
+            v
+            for spec in self.inputs
+            if spec.role is InputRole.WEIGHT
+            for v in spec.encodings
+        }
+
+    @cached_property
+    def placed(self) -> list[tuple[Step, tuple[Value, ...], tuple[Value, ...]]]:
+        """Every step, with the tensors that it takes and makes."""
+
+        def of(numbers: Sequence[int]) -> tuple[Value, ...]:
+            return tuple(self.values[v] for v in numbers)
+
+        return [(step, of(step.inputs), of(step.outputs)) for step in self.steps]
+
     def last_uses(self) -> list[list[int]]:
         """For each step, the values that nobody needs after it."""
+        return self._last_uses
+
+    @cached_property
+    def _last_uses(self) -> list[list[int]]:
         results = {output.value for output in self.outputs}
         last: dict[int, int] = {}
         for i, step in enumerate(self.steps):
@@ -74,6 +98,10 @@ class Plan:
 
         They stand side by side, are batchable, and do not use each other's results.
         """
+        return self._round_groups
+
+    @cached_property
+    def _round_groups(self) -> list[list[int]]:
         groups: list[list[int]] = []
         made: set[int] = set()
         for i, step in enumerate(self.steps):
@@ -103,6 +131,7 @@ class Plan:
                 "version": VERSION,
                 "profile": self.profile,
                 "range_check": self.range_check,
+                **({"provable": True} if self.provable else {}),
                 "values": [write_value(value) for value in self.values],
                 "constants": [write_array(array) for array in self.constants],
                 "regions": [write_region(region) for region in self.regions],

@@ -129,8 +129,9 @@ def _plan(document: Mapping[str, JsonValue], kinds: Kinds) -> Plan:
     result = _structure(document["result"], len(outputs), 0)
     profile = _text(document["profile"])
     checked = _flag(document["range_check"])
+    provable = _flag(document.get("provable", False))
     parts = (inputs, values, constants, regions, steps, outputs)
-    return Plan(profile, *parts, result, checked)
+    return Plan(profile, *parts, result, checked, provable)
 
 
 def _value(item: JsonValue) -> Value:

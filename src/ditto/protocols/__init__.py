@@ -1,9 +1,9 @@
 """Protocols on replicated shares, and the channel they talk over.
 
-In topological order: channel, memory, party, cost, session; blocks; linear, share,
-reveal, range_word, reshare, boolean, recast, coarse_max, exponential,
-piecewise_linear, kernels, multiply, lookup, parabolas, table_function, paper; registry,
-which only tests and benchmarks import.
+In topological order: channel, memory, ledger, party, cost, session; blocks; linear,
+share, reveal, range_word, reshare, boolean, recast, recast_in_place, coarse_max,
+grid_function, exponential, piecewise_linear, kernels, multiply, lookup, parabolas,
+table_function, paper; registry, which only tests and benchmarks import.
 """
 
 from ditto.protocols.blocks import Grid, Rounds
@@ -13,9 +13,8 @@ from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
 from ditto.protocols.cost import FREE, Cost
 from ditto.protocols.exponential import (
     Exponential,
-    exponential,
-    exponential_cost,
 )
+from ditto.protocols.grid_function import GridFunction, compute_on_grid
 from ditto.protocols.linear import (
     add,
     add_public,
@@ -42,11 +41,10 @@ from ditto.protocols.party import Party
 from ditto.protocols.piecewise_linear import (
     Lines,
     PiecewiseLinear,
-    piecewise_linear,
-    piecewise_linear_cost,
 )
 from ditto.protocols.range_word import range_word_cost, reveal_range_word
 from ditto.protocols.recast import recast, recast_cost
+from ditto.protocols.recast_in_place import recast_in_place, recast_in_place_cost
 from ditto.protocols.reveal import (
     reveal,
     reveal_cost,
@@ -63,6 +61,7 @@ __all__ = [
     "Cost",
     "Exponential",
     "Grid",
+    "GridFunction",
     "Lines",
     "Party",
     "PiecewiseLinear",
@@ -76,10 +75,9 @@ __all__ = [
     "and_bits_cost",
     "coarse_max",
     "coarse_max_cost",
+    "compute_on_grid",
     "downcast_paper",
     "einsum",
-    "exponential",
-    "exponential_cost",
     "invert_bits",
     "lift",
     "lookup",
@@ -87,13 +85,13 @@ __all__ = [
     "memory_channels",
     "multiply",
     "negate",
-    "piecewise_linear",
-    "piecewise_linear_cost",
     "product_cost",
     "product_type",
     "range_word_cost",
     "recast",
     "recast_cost",
+    "recast_in_place",
+    "recast_in_place_cost",
     "reveal",
     "reveal_cost",
     "reveal_range_word",

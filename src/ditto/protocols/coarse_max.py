@@ -20,22 +20,22 @@ Steps
        in each: if all bits are 0 so are their sums, and if one is 1, then with a chance
        of 1 - 2^-k a sum is 1.
     3. The k words of every row become replicated shares (``blocks.two_to_three``, with
-       XOR). The AND of their complements, in log2(k) rounds of ``blocks.bits``, is the
-       complement of the OR.
-    4. The level of the maximum is the number of bits v > 0 that are set. Bit v is
-       S_v ^ K_v with S known to P1 and K to P0 and P2, so the sum over v is
-       S + K - 2 * sum S_v K_v over Z_2^w: the sum of the S and the K becomes replicated
-       shares (``blocks.two_party``), and so does the product of the vectors
-       (``blocks.product``), in two rounds or in one.
+       XOR). The AND of their complements is the complement of the OR: pairs of words
+       are put together until two are left, in log2(k) - 1 rounds of ``blocks.bits``. If
+       rounds are to be few it is done by fours, in one round each with more bits
+       (``blocks.conjunction`` modulo 2).
+    4. The level of the maximum is the number of bits v > 0 that are set: all of them,
+       less the sum over v of the AND of the last two bits, over Z_2^w
+       (``blocks.conjunction``), in two rounds or in one.
     5. The result is (level << t) + base, at the type of x.
     6. If it is checked, P0 and P2 note levels that no x in its range has
        (``blocks.range_check``): bits of step 1 say so. Further out levels count around;
        what lies there is seen by cells far beyond the grid (``blocks.grid``).
 
 Cost
-    per element V bits, or V + 16 if it is checked; per row 2kV + 3(k - 1)V bits, and in
-    two rounds w(V + 2) bits, in one w(2V + 1). 7 rounds and those of step 4; 8 where
-    rows are few.
+    per element V bits, and 16 for each far word if it is checked; per row 2kV bits, and
+    for steps 3 and 4 in two rounds 3(k - 2)V + w(3V - 1) bits, in one 10kV + w(6V - 4).
+    8 rounds, 7 where rows are few; 5 if step 4 is in one.
     Result minus maximum lies in (-2^t, 2^t]. With a chance of 2^-32 for each distinct
     set of elements of a row that reach a level, step 2 misses these levels: where one
     element leads alone, its whole lead. 12 layers of 12 heads and 128 tokens have
@@ -61,42 +61,45 @@ from ditto.fixedpoint import Ring, Words
 from ditto.protocols.blocks import (
     FAR_CELLS,
     P0,
-    P1,
     P2,
     Grid,
     Rounds,
     and_words,
     complement,
+    conjunction_bits,
     far_flags,
+    known_bits,
     level_summand,
     masks_of_p0_p2,
     note_flags,
-    product_fields,
-    replicate_two_party,
     shared_one_hot,
+    summed_conjunctions,
     together,
-    two_party_product,
     two_to_three,
 )
 from ditto.protocols.cost import Cost
 from ditto.protocols.party import (
     Pair,
-    PairInstance,
     PairSteps,
     Party,
     Role,
     Steps,
-    in_parts,
     part_sizes,
+    shares_in_parts,
 )
-from ditto.sharing import Shared, packed_size
+from ditto.sharing import Shared
 
 SUBSETS = 32
 _SUBSET_RING = Ring(SUBSETS)
 MOST_LEVELS = 1 << 8
 """Of a maximum: what a row costs grows with them."""
-_ALONE = 8
+_ALONE = 7
 """Rounds of one part by itself: its last messages do not wait for all before them."""
+_BIT = Ring(1)
+_LAST = 2
+"""Words whose AND is taken as integers."""
+_ARITY = 4
+"""Words that one round puts together, if rounds are to be few."""
 
 
 def coarse_max(
@@ -112,17 +115,17 @@ def coarse_max(
     *outer, length = x.shape
     first, second = (s.reshape(-1, length) for s in (x.first, x.second))
 
-    def instance_of(part: slice) -> PairInstance:
-        def instance(role: Role) -> PairSteps:
-            return _steps(role, (first[part], second[part]), grid, rounds, checked)
-
-        return instance
-
     def finish(pair: Pair) -> Shared:
         a, b = (share.reshape(*outer, 1) for share in pair)
         return Shared(a, b, x.type)
 
-    return party.run_task(in_parts(len(first), instance_of, finish, weight=length))
+    task = shares_in_parts(
+        (first, second),
+        lambda role, pair: _steps(role, pair, grid, rounds, checked),
+        finish,
+        weight=length,
+    )
+    return party.run_task(task)
 
 
 def check_levels(grid: Grid) -> None:
@@ -139,16 +142,31 @@ def coarse_max_cost(
 ) -> Cost:
     """Of ``rows`` rows of ``length`` elements."""
     levels, width = grid.levels, _sum_ring(grid).bits
-    far = FAR_CELLS if checked and grid.far_cut is not None else 0
-    vectors, results = product_fields(rounds)
-    bits = 0
+    far = FAR_CELLS * len(grid.far_cells(grid.words_of_ring)) if checked else 0
+    bits, arities = 0, _arities(rounds)
     for n in part_sizes(rows, length):
-        bits += n * length * (levels + far)
-        bits += n * levels * (2 * SUBSETS + 3 * (SUBSETS - 1))
-        bits += 8 * vectors * packed_size(n * (levels - 1), width)
-        bits += 8 * (results + 1) * packed_size(n, width)
-    deepest = 2 + (SUBSETS - 1).bit_length() + rounds
-    return Cost(bits, deepest if len(part_sizes(rows, length)) > 1 else _ALONE)
+        bits += n * length * (levels + far) + n * levels * 2 * SUBSETS
+        left = SUBSETS
+        for arity in arities:
+            left //= arity
+            if rounds == 1:
+                bits += conjunction_bits(n * levels * left, 1, arity, 1, rounds)
+            else:
+                bits += 3 * n * levels * left
+        bits += conjunction_bits(n, levels - 1, _LAST, width, rounds)
+    deepest = 2 + len(arities) + rounds
+    few = rounds == 2 and len(part_sizes(rows, length)) == 1
+    return Cost(bits, deepest - few)
+
+
+def _arities(rounds: Rounds) -> list[int]:
+    """How many words each round of step 3 puts together, until two are left."""
+    found, left = [], SUBSETS
+    while left > _LAST:
+        wide = rounds == 1 and left >= _ARITY * _LAST
+        found.append(_ARITY if wide else 2)
+        left //= found[-1]
+    return found
 
 
 def _steps(
@@ -157,7 +175,8 @@ def _steps(
     level = level_summand(role, shares, grid)
     if checked:
         words, far = yield from together(
-            _thermometers(role, level, grid), far_flags(role, shares, grid)
+            _thermometers(role, level, grid),
+            far_flags(role, shares, grid, grid.words_of_ring),
         )
         if words is not None and far is not None:
             near = _level_flags(role, words, grid)
@@ -168,8 +187,11 @@ def _steps(
     shape = (len(level), SUBSETS, grid.words)
     pair = yield from two_to_three(role, sums, prod(shape), grid.group)
     a, b = (share.reshape(shape) for share in pair)
-    none = yield from _all_clear(role, (a, b))
-    return (yield from _count(role, none, grid, rounds))
+    if rounds == 1:
+        last = yield from _by_fours(role, complement(role.rank, (a, b)))
+    else:
+        last = yield from _by_pairs(role, complement(role.rank, (a, b)))
+    return (yield from _count(role, last, grid, rounds))
 
 
 def _thermometers(role: Role, level: Words, grid: Grid) -> Steps[Words | None]:
@@ -223,35 +245,43 @@ def _subset_sums(role: Role, words: Words) -> Words:
     return sums
 
 
-def _all_clear(role: Role, pair: Pair) -> Steps[Pair]:
-    """The AND over axis 1 of the complements, by halves: shares of (R, words)."""
-    first, second = complement(role.rank, pair)
-    while first.shape[1] > 1:
+def _by_pairs(role: Role, pair: Pair) -> Steps[Words]:
+    """The ANDs of halves over axis 1: what is known of two bits, (R, 2, V)."""
+    first, second = pair
+    while first.shape[1] > _LAST:
         half = first.shape[1] // 2
         x = first[:, :half], second[:, :half]
         y = first[:, half:], second[:, half:]
         first, second = yield from and_words(role, x, y, f"and {half}")
-    return first[:, 0], second[:, 0]
+    return _unpacked(known_bits(role, (first, second)))
 
 
-def _count(role: Role, none: Pair, grid: Grid, rounds: Rounds) -> PairSteps:
+def _by_fours(role: Role, pair: Pair) -> Steps[Words]:
+    """The same in fewer rounds, of bits that are not packed."""
+    bits = _unpacked(known_bits(role, pair))
+    for k, arity in enumerate(_arities(1)):
+        rows, words, levels = bits.shape
+        groups = bits.reshape(rows, words // arity, arity, levels).swapaxes(2, 3)
+        a, b = yield from summed_conjunctions(
+            role.within(f"round {k}"), groups.reshape(-1, 1, arity), _BIT, 1
+        )
+        known = _BIT.reduce(known_bits(role, (_BIT.reduce(a), _BIT.reduce(b))))
+        bits = known.reshape(rows, words // arity, levels)
+    return bits
+
+
+def _count(role: Role, last: Words, grid: Grid, rounds: Rounds) -> PairSteps:
     """Steps 4 and 5: from bits to the value on the grid."""
-    first, second = complement(role.rank, none)
-    known = {P0: first, P1: first ^ second, P2: second}[role.rank]
     ring = _sum_ring(grid)
-    bits = _bits(known, ring)  # S at P1 and K at P0 and P2: (R, V - 1)
-    totals = bits.sum(axis=1, dtype=ring.dtype)
-    products, sums = yield from together(
-        two_party_product(role, bits, ring, rounds),
-        replicate_two_party(role, totals, ring),
+    bits = last[:, :, 1:].swapaxes(1, 2)  # all values reach the lowest level
+    a, b = yield from summed_conjunctions(role.within("count"), bits, ring, rounds)
+    top = grid.base + (grid.levels - 1 << grid.cut)
+    offsets = (top if role.rank == P0 else 0, top if role.rank == P2 else 0)
+    first, second = (
+        _placed(np.negative(count), grid, offset)
+        for count, offset in zip((a, b), offsets, strict=True)
     )
-    base = grid.base
-    offsets = (base if role.rank == P0 else 0, base if role.rank == P2 else 0)
-    a, b = (
-        _placed(total - product - product, grid, offset)
-        for total, product, offset in zip(sums, products, offsets, strict=True)
-    )
-    return a, b
+    return first, second
 
 
 def _sum_ring(grid: Grid) -> Ring:
@@ -259,11 +289,10 @@ def _sum_ring(grid: Grid) -> Ring:
     return Ring(grid.type.bits - grid.cut)
 
 
-def _bits(words: Words, ring: Ring) -> Words:
-    """The bits of every level but the lowest, which all values reach: (R, V - 1)."""
+def _unpacked(words: Words) -> Words:
+    """The bits of every level: (R, k, V) from (R, k, words)."""
     little = words.astype(words.dtype.newbyteorder("<"), copy=False)
-    flat = np.unpackbits(little.view(np.uint8), axis=1, bitorder="little")
-    return flat[:, 1:].astype(ring.dtype)
+    return np.unpackbits(little.view(np.uint8), axis=-1, bitorder="little")
 
 
 def _placed(count: Words, grid: Grid, offset: int) -> Words:

@@ -113,7 +113,7 @@ def shared_einsum(subscripts: str, x: Shared, y: Shared) -> Words:
     """What a party multiplies by itself: x_i (y_i + y_{i+1}) + x_{i+1} y_i."""
     if x.ring.bits <= 32:
         if _is_weight(x) and not _is_weight(y):  # the sum is the same either way
-            subscripts, x, y = _exchanged(subscripts), y, x
+            subscripts, x, y = exchanged(subscripts), y, x
         return einsum_with(subscripts, [x.first, x.second], y, ["total", "first"])
     z = _wide_einsum(subscripts, x.first, y.ring.reduce(y.first + y.second))
     z = z + _wide_einsum(subscripts, x.second, y.first)
@@ -144,7 +144,8 @@ def _is_weight(x: Shared) -> bool:
     return x in _PREPARED and _PREPARED[x].is_weight
 
 
-def _exchanged(subscripts: str) -> str:
+def exchanged(subscripts: str) -> str:
+    """The same einsum with its operands the other way round."""
     operands, _, result = subscripts.partition("->")
     left, _, right = operands.partition(",")
     return f"{right},{left}->{result}"
@@ -157,6 +158,13 @@ def ring_einsum_public(subscripts: str, x: Words, y: Words, ring: Ring) -> Words
         return ring.reduce(np.ascontiguousarray(z))
     z = np.asarray(_dot_kernel(subscripts)(_as_int32(x), _as_int32(y)))
     return ring.reduce(z.view(np.uint32))
+
+
+def ring_einsum(subscripts: str, x: Words, y: Words, ring: Ring) -> Words:
+    """einsum(x, y) over any ring, of numbers that a party knows."""
+    if ring.bits <= 32:
+        return ring_einsum_public(subscripts, x, y, ring)
+    return ring.reduce(_wide_einsum(subscripts, x, y))
 
 
 def _as_int32(array: Operand) -> Operand:

@@ -37,12 +37,11 @@ from ditto.protocols.party import (
     Exchange,
     Expected,
     Field,
-    PairInstance,
     PairSteps,
     Party,
     Role,
     Task,
-    in_parts,
+    shares_in_parts,
 )
 from ditto.protocols.recast import Conversion, lifted
 from ditto.sharing import Shared
@@ -61,13 +60,10 @@ def upcast_paper_task(x: Shared, to: FxpType) -> Task[Shared]:
             f"got {x.type} to {to}."
         )
     conversion = Conversion(x.type, to)
-    first, second = x.first.reshape(-1), x.second.reshape(-1)
-
-    def instance_of(part: slice) -> PairInstance:
-        return lambda role: _upcast(role, first[part], second[part], conversion)
-
-    return in_parts(
-        x.size, instance_of, lambda pair: lifted(*pair, conversion, x.shape)
+    return shares_in_parts(
+        x.flat,
+        lambda role, shares: _upcast(role, *shares, conversion),
+        lambda pair: lifted(*pair, conversion, x.shape),
     )
 
 

@@ -15,13 +15,15 @@ peer and round for all of them. Three things follow:
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from ditto.fixedpoint import Words
 from ditto.protocols.channel import Channel
+from ditto.protocols.ledger import Claim, Ledger, WrapClaim
 from ditto.sharing import Masks, Rank, Stream, pack, packed_size, unpack
 from ditto.sharing.packing import Bytes
 
@@ -73,10 +75,21 @@ class Role:
     own: Masks
     note: Callable[[int], None]
     """Adds a word of the range check to the party's (``blocks.range_check``)."""
+    record: Callable[[Claim | WrapClaim], None] | None = None
+    """Notes what is to be proved (``ledger``), if the run is audited."""
 
     def masks_with(self, other: Rank) -> Masks:
         """The masks this role shares with another role."""
         return self.next if other == self.rank.next else self.previous
+
+    def within(self, part: str) -> "Role":
+        """The same role in a part of the instance, whose masks have their own names."""
+        return replace(
+            self,
+            next=self.next.within(part),
+            previous=self.previous.within(part),
+            own=self.own.within(part),
+        )
 
 
 Instance = Callable[[Role], Steps[T]]
@@ -126,6 +139,8 @@ class Party:
         """Payload bytes of the tasks that ran together last."""
         self.range_word = 0
         """This party's part of the range check since it was last set to zero."""
+        self.ledger: Ledger | None = None
+        """Where products are noted, if they are to be proved."""
 
     def for_run(self, context: bytes) -> "Party":
         """This party with masks for one run, bound to what the run is.
@@ -216,6 +231,7 @@ class Party:
             self._previous.open(step),
             self._own.open(step),
             self._note,
+            None if self.ledger is None else partial(self.ledger.add, step),
         )
 
     def _note(self, word: int) -> None:
@@ -300,6 +316,22 @@ def in_parts(
     ends = np.cumsum(sizes)
     slices = [slice(int(e) - n, int(e)) for e, n in zip(ends, sizes, strict=True)]
     return Task([(instance_of(s), i) for i, s in enumerate(slices)], finish)
+
+
+def shares_in_parts(
+    shares: Pair,
+    steps: Callable[[Role, Pair], PairSteps],
+    finish: Callable[[Pair], T],
+    *,
+    weight: int = 1,
+) -> Task[T]:
+    """As ``in_parts``, of a protocol that takes parts of both shares of a tensor."""
+    first, second = shares
+
+    def instance_of(part: slice) -> PairInstance:
+        return lambda role: steps(role, (first[part], second[part]))
+
+    return in_parts(len(first), instance_of, finish, weight=weight)
 
 
 def _joined(pairs: list[Pair]) -> Pair:

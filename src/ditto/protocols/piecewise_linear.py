@@ -21,11 +21,9 @@ Steps
     2. The bits of the code are opened under these (``blocks.masked_bits``): P0 and P2
        hold summands of every bit, so of the slope m = m0 + m2 and of the intercept
        d = d0 + d2 over Z_2^w; what is counted from is public.
-    3. With masks k0, k2, h0, h2 of P0 and P2 and k = k0 + k2, P0 sends m0 - k0 and
-       z0 - h0 to P1, z0 = m0 x0 + k x1 + d0; P2 sends m2 - k2 and z2 - h2,
-       z2 = m2 x0 + k x2 + d2. P1 computes z1 = (m - k)(x1 + x2). Now
-       z0 + z1 + z2 = m x + d; a = h0 + h2 is known to P0 and P2 and
-       s = z1 + (z0 - h0) + (z2 - h2) to P1.
+    3. P0 holds m0 x0 + d0 and x1, P2 holds m2 x0 + d2 and x2, P1 knows x1 + x2: with
+       the product of m and x1 + x2 (``blocks.known_product``) that is m x + d, a
+       summand of which is known to P0 and P2 and one to P1.
     4. From there ``convert`` goes on to the type of the result (``recast``).
     5. If it is checked, one more column of the table says that no x in the range has
        the cell, and cells far beyond the grid are looked at (``blocks.grid``): P0 and
@@ -41,9 +39,9 @@ Cost
     frac f' if x has a larger one.
 
 Security (semi-honest, one corrupted party)
-    The messages of steps 1, 2 and 4 are those of blocks. In step 3 P1 sees four
-    numbers, hidden by four masks that it does not know; a is a sum of masks, so it is
-    independent of the data. The table is public; which line is used nobody learns.
+    All messages are those of blocks, each with masks of its own. What P0 and P2 know of
+    the line at x is a sum of masks, so it is independent of the data. The table is
+    public; which line is used nobody learns.
     Nothing depends on whether x is in its range: beyond it the result is wrong, and
     noted if it is checked, but not revealing.
 
@@ -62,51 +60,36 @@ import numpy as np
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols.blocks import (
-    FAR_CELLS,
-    MOST_FAR_WORDS,
     P0,
     P1,
-    P2,
     BitMasks,
     Grid,
-    Group,
     Rounds,
     deal_bit_masks,
     far_flags,
+    known_product,
     level_summand,
-    masks_of_p0_p2,
     note_flags,
     open_bits,
     selected_bits,
     shared_one_hot,
     together,
-    two_to_three,
+    two_party_summand,
 )
-from ditto.protocols.cost import Cost
+from ditto.protocols.grid_function import GridFunction
 from ditto.protocols.party import (
-    Exchange,
-    Expected,
-    Field,
     Pair,
-    PairInstance,
     PairSteps,
-    Party,
     Role,
     Steps,
-    Task,
-    in_parts,
 )
 from ditto.protocols.recast import (
     Conversion,
     convert,
-    convert_rounds,
-    convert_widths,
-    lifted,
-    recast_task,
+    recast_for_free,
 )
 from ditto.sharing import Shared
 
-_MOST_BITS = 32
 _MOST_CODE_BITS = 31
 """Of a line; with the column of the range check they fill a word."""
 
@@ -162,11 +145,10 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear:
+class PiecewiseLinear(GridFunction):
     """Lines for integers x on a grid, with results in ``target``.
 
-    The grid starts at a multiple of a cell. x is taken with ``operand_frac``. If it is
-    checked, ``far_words`` say how far beyond the grid.
+    The grid starts at a multiple of a cell. x is taken with ``operand_frac``.
     """
 
     grid: Grid
@@ -177,15 +159,7 @@ class PiecewiseLinear:
 
     def __post_init__(self) -> None:
         grid, source = self.grid, self.grid.type
-        if source.bits > _MOST_BITS or self.target.bits > _MOST_BITS:
-            raise FixedPointTypeError(
-                f"There is no piecewise linear function from {source} to {self.target}."
-            )
-        if not 0 <= self.far_words <= MOST_FAR_WORDS:
-            raise FixedPointTypeError(
-                f"There are at most {MOST_FAR_WORDS} words of cells beyond a grid, got "
-                f"{self.far_words}."
-            )
+        self.check_types("piecewise linear function")
         if grid.low % (1 << grid.cut):
             raise FixedPointTypeError(
                 f"The grid of a piecewise linear function starts at a multiple of "
@@ -243,71 +217,33 @@ class PiecewiseLinear:
         return min(self.lines.intercepts) << self._raised
 
     @property
+    def sent(self) -> list[int]:
+        """Random bits, delta, and what P1 is sent."""
+        code = len(self.widths)
+        ring = self.product.bits
+        rest = ring - self.conversion.unseen
+        return [*self.widths, code, code, ring, ring, rest, rest]
+
+    def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
+        """See the module's text."""
+        return _steps(role, x, self, rounds, checked)
+
+    @property
     def error(self) -> float:
         """How far a result may be off its line, in units of its last place."""
         cut = self.grid.type.frac > self.operand_frac
         of_x = 1.5 * math.ldexp(self.lines.steepest, -self.operand_frac) if cut else 0.0
-        return of_x / self.target.ulp + 1
-
-
-def piecewise_linear(
-    party: Party,
-    x: Shared,
-    function: PiecewiseLinear,
-    rounds: Rounds = 2,
-    *,
-    checked: bool = False,
-) -> Shared:
-    """The function of every element of x. See the module's text."""
-    return party.run_task(piecewise_linear_task(x, function, rounds, checked=checked))
-
-
-def piecewise_linear_task(
-    x: Shared, function: PiecewiseLinear, rounds: Rounds = 2, *, checked: bool = False
-) -> Task[Shared]:
-    """The task of ``piecewise_linear``."""
-    flat = x.map(lambda share: share.reshape(-1))
-    cut = recast_task(flat, function.narrow).finish((flat.first[:0], flat.second[:0]))
-    wide, narrow = ((shared.first, shared.second) for shared in (flat, cut))
-
-    def instance_of(part: slice) -> PairInstance:
-        def instance(role: Role) -> PairSteps:
-            x_pair, cut_pair = ((a[part], b[part]) for a, b in (wide, narrow))
-            return _steps(role, x_pair, cut_pair, function, rounds, checked)
-
-        return instance
-
-    conversion = Conversion(function.product, function.target)
-    return in_parts(x.size, instance_of, lambda p: lifted(*p, conversion, x.shape))
-
-
-def piecewise_linear_cost(
-    count: int, function: PiecewiseLinear, rounds: Rounds = 2, *, checked: bool = False
-) -> Cost:
-    """Of ``count`` values."""
-    grid, ring = function.grid, function.product.bits
-    conversion = Conversion(function.product, function.target)
-    far = [FAR_CELLS for _ in grid.far_cells(function.far_words) if checked]
-    words = [grid.word.bits] * grid.words
-    code = len(function.widths)
-    sent = [*words, *far, *function.widths, code, code, *[ring] * 4]
-    widths = [*sent, *convert_widths(conversion, rounds, False)]
-    return Cost.of(count, widths, 3 + convert_rounds(conversion, rounds))
+        return of_x / self.target.ulp + 1 + self.conversion.blur
 
 
 def _steps(
-    role: Role,
-    x: Pair,
-    narrow: Pair,
-    function: PiecewiseLinear,
-    rounds: Rounds,
-    checked: bool,
+    role: Role, x: Pair, function: PiecewiseLinear, rounds: Rounds, checked: bool
 ) -> PairSteps:
+    narrow = recast_for_free(Shared(*x, function.grid.type), function.narrow)
     code, masks = yield from _find_code(role, x, function, checked)
     bits = yield from open_bits(role, code, masks)
-    summand = yield from _line(role, bits, narrow, function)
-    conversion = Conversion(function.product, function.target)
-    return (yield from convert(role, summand, conversion, rounds, False))
+    summand = yield from _line(role, bits, (narrow.first, narrow.second), function)
+    return (yield from convert(role, summand, function.conversion, rounds, False))
 
 
 def _find_code(
@@ -338,44 +274,26 @@ def _line(
 ) -> Steps[Words]:
     """Steps 2 and 3: m x + d as two summands, biased for ``convert``."""
     ring, (first, second) = function.product.ring, x
-    group, count = Group(ring), first.size
     if bits is None:
-        slopes, products = yield from together(
-            _send_slope(None, count, ring),
-            two_to_three(role, None, count, group),
+        factors, rest, known = None, None, first + second
+    else:
+        n, lowest = function.lines.slope_bits, min(function.lines.slopes)
+        slope, intercept = (
+            _weighted(bits[part], function.shifts[part])
+            for part in (slice(n), slice(n, None))
         )
-        (m0, m2), (z0, z2) = slopes, products
-        return ring.reduce((m0 + m2) * (first + second) + z0 + z2)
-    n, lines = function.lines.slope_bits, function.lines
-    slope, intercept = (
-        _weighted(bits[part], function.shifts[part])
-        for part in (slice(n), slice(n, None))
+        x0, known = x if role.rank == P0 else (second, first)
+        rest = slope * x0 + ring.scalar(lowest) * known + intercept
+        if role.rank == P0:
+            first_line = ring.scalar(function.lowest_intercept)
+            rest = rest + ring.scalar(lowest) * x0 + first_line
+        factors = slope[None]
+    conversion = function.conversion
+    pair, own = yield from known_product(
+        role, known[None], factors, rest, ring, dropped=conversion.unseen
     )
-    drawn = masks_of_p0_p2(role)
-    k0, k2 = (drawn.draw(name, count, ring) for name in ("slope 0", "slope 2"))
-    lowest = ring.scalar(min(lines.slopes))
-    x0, other = x if role.rank == P0 else (second, first)
-    z = slope * x0 + (k0 + k2 + lowest) * other + intercept
-    if role.rank == P0:
-        z = z + lowest * x0 + ring.scalar(function.lowest_intercept)
-    hidden = ring.reduce(slope - (k0 if role.rank == P0 else k2))
-    _, pair = yield from together(
-        _send_slope(hidden, count, ring),
-        two_to_three(role, ring.reduce(z), count, group),
-    )
-    masks = pair[0] if role.rank == P0 else pair[1]
-    bias = Conversion(function.product, function.target).bias
-    return ring.reduce(masks + ring.scalar(bias))
-
-
-def _send_slope(hidden: Words | None, count: int, ring: Ring) -> PairSteps:
-    """At P1 both halves of the slopes without their masks."""
-    if hidden is not None:
-        yield Exchange(send={P1: [Field(hidden, ring.bits)]})
-        return hidden, hidden
-    expected = [Expected(count, ring.bits)]
-    inbox = yield Exchange(receive={P0: expected, P2: expected})
-    return inbox[P0][0], inbox[P2][0]
+    summand = two_party_summand(role, pair, ring, conversion.bias)
+    return ring.reduce(summand + own)
 
 
 def _weighted(bits: Sequence[Words], shifts: Sequence[int]) -> Words:

@@ -18,7 +18,8 @@ Steps
        Z_2^l'. Only u*v mod 2^k matters.
     2. a >> t and s >> t become replicated shares (``blocks.two_party``).
     3. The product u*v mod 2^k is shared, in two rounds or in one (``blocks.product``),
-       in the same messages.
+       in the same messages. In three rounds it comes first, as a sum of two numbers
+       again (``blocks.bit_product``), and step 2 shares all of y.
     4. If it is checked, P0 and P2 note whether the biased value was legal
        (``blocks.range_check``), in the same messages. Of values with |x| < 2^(l-1)
        that come out wrong every one is noted, and none that is legal; what is beyond
@@ -28,8 +29,9 @@ Steps
     they are, after 2^(t-1) is added to each of them to centre the error.
 
 Cost
-    two rounds: l' + 3k bits per element; one round: l' + 4k; with k = 0 one round
-    either way; 3 bits more if k > 0 and it is checked; local: 0 bits, 0 rounds.
+    two rounds: l' + 3k bits per element; one round: l' + 4k; three: l' + 2k + 1; with
+    k = 0 one round in any case; 3 bits more if k > 0 and it is checked; local: 0 bits,
+    0 rounds.
     The error is triangular on (-1, 1] ulp with mean 2^-t; for the local downcast it
     is the sum of three uniforms, in (-1.5, 1.5] ulp with mean 1.5 * 2^-t.
 
@@ -49,16 +51,18 @@ Source
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType, Ring, Words
+from ditto.fixedpoint import RINGS, FxpType, Ring, Words
+from ditto.native import recast as native
 from ditto.protocols.blocks import (
     CHECK_WIDTH,
     P1,
     Rounds,
-    beside,
+    bit_product,
     check_overflow,
     product_fields,
     replicate_two_party,
@@ -68,14 +72,18 @@ from ditto.protocols.blocks import (
 )
 from ditto.protocols.cost import FREE, Cost
 from ditto.protocols.party import (
-    PairInstance,
+    Pair,
     PairSteps,
     Party,
     Role,
+    Steps,
     Task,
-    in_parts,
+    shares_in_parts,
 )
 from ditto.sharing import Shared
+
+_SEEN = 2
+"""Bits that are cut off of which a fused product still sends all."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +122,34 @@ class Conversion:
         return max(0, self.cut + self.target.bits - self.source.bits)
 
     @property
+    def carry_ring(self) -> Ring:
+        """Z_2^k, if there is a carry."""
+        return RINGS[self.carry_width - 1]
+
+    @property
+    def unseen(self) -> int:
+        """d: last bits of what is cut off that make no difference worth their price.
+
+        Without them in two messages (``blocks.two_to_three``) the deviation of a
+        result's error is 3 % larger.
+        """
+        return max(0, self.cut - _SEEN)
+
+    @property
+    def blur(self) -> float:
+        """How much more a result is off without them, in units of its last place."""
+        return 2.0 ** (self.unseen - self.cut) if self.unseen else 0.0
+
+    @property
     def is_local(self) -> bool:
         """Whether shifting the shares where they are is enough."""
         return self.carry_width == 0 and self.target.bits < self.source.bits
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is sent: shares are shifted to the right, to the left, or
+        not at all."""
+        return self.is_local or (self.source.bits == self.target.bits and not self.cut)
 
     @property
     def bias(self) -> int:
@@ -152,26 +185,20 @@ def recast_task(
 ) -> Task[Shared]:
     """The task of ``recast``."""
     conversion = Conversion(x.type, to)
-    if x.type == to:
-        return Task.done(x)
-    if x.ring.bits == to.bits and not conversion.cut:
-        return Task.done(lifted(x.first, x.second, conversion, x.shape))
-    if conversion.is_local:
-        return Task.done(_shift_shares(x, conversion))
-    first, second = x.first.reshape(-1), x.second.reshape(-1)
+    if conversion.is_free:
+        return Task.done(recast_for_free(x, to))
 
-    def instance_of(part: slice) -> PairInstance:
-        def instance(role: Role) -> PairSteps:
-            shares, half = (first[part], second[part]), conversion.half
-            summand = two_party_summand(role, shares, x.ring, conversion.bias + half)
-            if role.rank == P1:
-                summand = x.ring.reduce(summand - x.ring.scalar(half))
-            return convert(role, summand, conversion, rounds, checked)
+    def steps(role: Role, shares: Pair) -> PairSteps:
+        half = conversion.half
+        summand = two_party_summand(role, shares, x.ring, conversion.bias + half)
+        if role.rank == P1:
+            summand = x.ring.reduce(summand - x.ring.scalar(half))
+        return convert(role, summand, conversion, rounds, checked)
 
-        return instance
-
-    return in_parts(
-        x.size, instance_of, lambda pair: lifted(*pair, conversion, x.shape)
+    return shares_in_parts(
+        x.flat,
+        steps,
+        lambda pair: lifted(*pair, conversion, x.shape),
     )
 
 
@@ -183,9 +210,10 @@ def recast_cost(
     *,
     checked: bool = False,
 ) -> Cost:
-    """l' + 3k bits per element in two rounds, l' + 4k in one; 3 if it is checked."""
+    """l' + 3k bits per element in two rounds, l' + 4k in one, l' + 2k + 1 in three;
+    3 if it is checked."""
     conversion = Conversion(source, to)
-    if conversion.is_local or (source.bits == to.bits and not conversion.cut):
+    if conversion.is_free:
         return FREE
     widths = convert_widths(conversion, rounds, checked)
     return Cost.of(count, widths, convert_rounds(conversion, rounds))
@@ -193,9 +221,15 @@ def recast_cost(
 
 def convert_widths(conversion: Conversion, rounds: Rounds, checked: bool) -> list[int]:
     """The widths of the fields that ``convert`` sends per element."""
-    carries = [conversion.carry_width] * sum(product_fields(rounds))
-    flags = [CHECK_WIDTH] if checked and conversion.carry_width else []
-    return [conversion.target.bits, *carries, *flags]
+    if not conversion.carry_width:
+        return [conversion.target.bits]
+    flags = [CHECK_WIDTH] if checked else []
+    return [conversion.target.bits, *_carry_widths(conversion, rounds), *flags]
+
+
+def _carry_widths(conversion: Conversion, rounds: Rounds) -> list[int]:
+    k = conversion.carry_width
+    return [1, k, k] if rounds == 3 else [k] * sum(product_fields(rounds))
 
 
 def convert_rounds(conversion: Conversion, rounds: Rounds) -> int:
@@ -207,19 +241,21 @@ def convert(
     role: Role, summand: Words, conversion: Conversion, rounds: Rounds, checked: bool
 ) -> PairSteps:
     """Steps 1 to 4: ``summand`` is s at P1 and a at P0 and P2, flat."""
-    shifted = _shift_right(summand, conversion)
-    if role.rank != P1:
-        ring = conversion.target.ring
-        shifted = ring.reduce(shifted + ring.scalar(conversion.constant))
-    shares = replicate_two_party(role, shifted, conversion.target.ring)
+    constant = 0 if role.rank == P1 else conversion.constant
+    shifted, ring = _shift_right(summand, conversion, constant), conversion.target.ring
     if conversion.carry_width == 0:
-        return (yield from shares)
+        return (yield from replicate_two_party(role, shifted, ring))
+    bit, carry_ring = _top_bit_clear(summand, conversion), conversion.carry_ring
+    flags: list[Steps[Any]] = []
     if checked:
-        flags = check_overflow(role, summand, conversion.source.bits)
-        shares = beside(shares, flags)
-    bit = _top_bit_clear(summand, conversion)
-    product = two_party_product(role, bit, _carry_ring(conversion), rounds)
-    carries, summands = yield from together(product, shares)
+        flags.append(check_overflow(role, summand, conversion.source.bits))
+    if rounds == 3:
+        carry, *_ = yield from together(bit_product(role, bit, carry_ring), *flags)
+        shifted = _add_carry(shifted, carry, conversion)
+        return (yield from replicate_two_party(role, shifted, ring))
+    product = two_party_product(role, bit, carry_ring, rounds)
+    shares = replicate_two_party(role, shifted, ring)
+    carries, summands, *_ = yield from together(product, shares, *flags)
     first, second = (
         _add_carry(share, carry, conversion)
         for share, carry in zip(summands, carries, strict=True)
@@ -227,35 +263,55 @@ def convert(
     return first, second
 
 
-def _carry_ring(c: Conversion) -> Ring:
-    return Ring(c.carry_width)
-
-
-def _shift_right(summand: Words, c: Conversion) -> Words:
-    return c.target.ring.reduce(summand >> summand.dtype.type(c.cut))
+def _shift_right(summand: Words, c: Conversion, constant: int) -> Words:
+    """(summand >> t) + constant over the target ring."""
+    ring, added = c.target.ring, c.target.ring.scalar(constant)
+    if native.there():
+        return native.shifted(summand, c.cut, int(added), ring.pattern, ring.dtype)
+    return ring.reduce(ring.reduce(summand >> summand.dtype.type(c.cut)) + added)
 
 
 def _top_bit_clear(summand: Words, c: Conversion) -> Words:
+    if native.there():
+        return native.top_clear(summand, c.source.bits - 1, c.carry_ring.dtype)
     top = summand >> summand.dtype.type(c.source.bits - 1)
-    bit: Words = (top ^ top.dtype.type(1)).astype(_carry_ring(c).dtype)
+    bit: Words = (top ^ top.dtype.type(1)).astype(c.carry_ring.dtype)
     return bit
 
 
 def _add_carry(share: Words, carry: Words, c: Conversion) -> Words:
     """share + carry * 2^(l-t) over the target ring."""
     ring = c.target.ring
+    if native.there():
+        up_by = ring.bits - c.carry_width
+        return native.with_carry(share, carry, up_by, ring.pattern)
     up = ring.dtype.type(ring.bits - c.carry_width)
     return ring.reduce(share + (carry.astype(ring.dtype) << up))
 
 
+def recast_for_free(x: Shared, to: FxpType) -> Shared:
+    """A recast that sends nothing; without its last bits the value is right modulo the
+    smaller ring, whatever it is."""
+    conversion = Conversion(x.type, to)
+    if not conversion.is_free:
+        raise FixedPointTypeError(f"Shares of {x.type} are not shifted to {to}.")
+    if x.type == to:
+        return x
+    if conversion.is_local:
+        return _shift_shares(x, conversion)
+    return lifted(x.first, x.second, conversion, x.shape)
+
+
 def _shift_shares(x: Shared, c: Conversion) -> Shared:
-    ring, cut, half = x.ring, x.ring.dtype.type(c.cut), x.ring.scalar(c.half)
+    first, second = (shifted_share(share.reshape(-1), c) for share in x.flat)
+    return lifted(first, second, c, x.shape)
 
-    def shift(share: Words) -> Words:
-        centred = ring.reduce(share.reshape(-1) + half)
-        return c.target.ring.reduce(centred.reshape(share.shape) >> cut)
 
-    return lifted(shift(x.first), shift(x.second), c, x.shape)
+def shifted_share(share: Words, c: Conversion) -> Words:
+    """A flat share, or a summand, of a recast that is local."""
+    ring = c.source.ring
+    centred = ring.reduce(share + ring.scalar(c.half))
+    return c.target.ring.reduce(centred >> ring.dtype.type(c.cut))
 
 
 def lifted(

@@ -17,15 +17,20 @@ Source
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols.blocks import Group, replicate
 from ditto.protocols.cost import Cost
+from ditto.protocols.ledger import Factors
 from ditto.protocols.party import Pair, PairSteps, Role, Task
 from ditto.sharing import Shared, packed_size
 
 
-def reshare_task(z: Words, type: FxpType) -> Task[Shared]:  # noqa: A002
-    """Replicated shares of the sum of the parties' ``z``."""
+def reshare_task(
+    z: Words,
+    type: FxpType,  # noqa: A002
+    factors: Factors | None = None,
+) -> Task[Shared]:
+    """Replicated shares of the sum of the parties' ``z``, products of ``factors``."""
 
     def instance(role: Role) -> PairSteps:
-        return replicate(role, z.reshape(-1), Group(type.ring))
+        return replicate(role, z.reshape(-1), Group(type.ring), factors=factors)
 
     def finish(pair: Pair) -> Shared:
         first, second = (share.reshape(z.shape) for share in pair)

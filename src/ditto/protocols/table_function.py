@@ -24,14 +24,14 @@ Steps
        shares of it are noted (``blocks.range_check``).
     3. y = c0 + c1 d + c2 r^2 = (c0 + c1 p + c2 q^2) + c1 u + 2 c2 q v + c2 v^2. P0 and
        P2 hold summands of the bracket and of the factors m = (c1, 2 c2 q, c2) of what
-       P1 knows, w = (u, v, v^2). With masks k0, k2, h0, h2 of P0 and P2 and
-       k = k0 + k2, P0 sends m0 - k0 and z0 - h0 to P1, z0 its summand of the bracket
-       plus k times its part of w; P2 likewise. P1 computes z1 = (m - k) w. Now
-       z0 + z1 + z2 = y: h0 + h2 is known to P0 and P2, the rest to P1, and ``convert``
-       goes on to the type of the result (``recast``).
+       P1 knows, w = (u, v, v^2), which they hold parts of: so y is a sum of what is
+       known to P0 and P2 and of what is known to P1 (``blocks.known_product``), and
+       ``convert`` goes on to the type of the result (``recast``). In the same messages
+       the bit for step 4 becomes replicated shares (``blocks.two_to_three``).
     4. Where the range is wide, steps 1 to 3 are taken at once with narrow cells for the
        lower part and with wide ones. The wide table's bit says that it serves, and the
-       result is the narrow y plus the bit times the difference, one product.
+       result is the narrow y plus the bit times the difference, one product
+       (``blocks.replicate``).
 
 Cost
     2 * (129h + 128) bits for keys, 3l for u, v and v^2, 10l for step 3 with the bit,
@@ -42,9 +42,9 @@ Cost
 Security (semi-honest, one corrupted party)
     P0 and P2 see corrections, which are pseudorandom to who knows only one root
     (``points``). P2 sees the message of ``blocks.two_party``, hidden by masks of P0 and
-    P1. In step 3 P1 sees ten numbers, hidden by as many masks that it does not know;
-    h0 + h2 is a sum of masks, so it is independent of the data. The rest is ``convert``
-    and ``multiply``. The table is public; which row is used nobody learns. Nothing
+    P1. The messages of step 3 are those of blocks, and what P0 and P2 know of y is a
+    sum of masks, so it is independent of the data. The rest is ``convert`` and
+    ``blocks.replicate``. The table is public; which row is used nobody learns. Nothing
     depends on whether x is in its range: beyond it the result is wrong, not revealing.
 
 Source
@@ -52,30 +52,29 @@ Source
     (CCS 2016) for evaluating a secretly shifted table, with P1 as the dealer.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ditto.fixedpoint import FxpType, Ring, Words
+from ditto.fixedpoint import Ring, Words
 from ditto.protocols.blocks import (
     P0,
     P1,
     P2,
     Group,
     Rounds,
+    beside,
     cell_index,
-    masks_of_p0_p2,
+    idle,
+    known_product,
     note_flags,
+    replicate,
     split_of_p1,
     together,
     two_party_summand,
     two_to_three,
 )
 from ditto.protocols.cost import Cost
-from ditto.protocols.linear import add, subtract
-from ditto.protocols.multiply import multiply, product_cost
 from ditto.protocols.parabolas import (
     BITS,
     Scale,
@@ -87,14 +86,13 @@ from ditto.protocols.party import (
     Expected,
     Field,
     Pair,
-    PairInstance,
     PairSteps,
     Party,
     Role,
     Steps,
     Task,
-    in_parts,
     part_sizes,
+    shares_in_parts,
 )
 from ditto.protocols.recast import (
     convert,
@@ -106,13 +104,11 @@ from ditto.sharing.points import (
     SALT_BYTES,
     Corrections,
     correct_points,
-    expand_corrected,
+    rows_at_points,
     tree_levels,
 )
 
 _COLUMNS = 4
-_SLICE = 1 << 15
-"""Elements of the table that are rotated at once."""
 _KNOWN = 3
 """What P1 multiplies by itself: u, v and v^2."""
 _BYTE, _WORD = Ring(8), Ring(64)
@@ -127,73 +123,90 @@ def table_function(
     checked: bool = False,
 ) -> Shared:
     """The function of every element of x. See the module's text."""
-    last = function.scales[-1]
-    found = party.run_tasks(
-        [
-            _value_task(x, scale, rounds, checked=checked and scale == last)
-            for scale in function.scales
-        ]
+    return party.run_task(table_function_task(x, function, rounds, checked=checked))
+
+
+def table_function_task(
+    x: Shared, function: TableFunction, rounds: Rounds = 2, *, checked: bool = False
+) -> Task[Shared]:
+    """The task of ``table_function``."""
+
+    def finish(pair: Pair) -> Shared:
+        a, b = (share.reshape(x.shape) for share in pair)
+        return Shared(a, b, function.target)
+
+    return shares_in_parts(
+        x.flat,
+        lambda role, pair: _steps(role, pair, function, rounds, checked),
+        finish,
+        weight=_most_cells(function),
     )
-    if len(found) == 1:
-        return found[0].value
-    fine, coarse = found
-    gap = multiply(party, coarse.serves, subtract(coarse.value, fine.value))
-    return add(fine.value, gap)
 
 
 def table_function_cost(
     count: int, function: TableFunction, rounds: Rounds = 2
 ) -> Cost:
     """Of ``count`` values."""
-    bits, depth = 0, 0
+    bits = 0
     for scale in function.scales:
         levels, conversion = tree_levels(scale.cells, BITS), scale.conversion
         sent = 3 * _KNOWN + 4  # splits, factors, y and the bit
         widths = [*[BITS] * sent, *convert_widths(conversion, rounds, False)]
-        for n in part_sizes(count, scale.cells):
+        for n in part_sizes(count, _most_cells(function)):
             keys = 128 * n * (levels + 1) + 8 * packed_size(n * levels, 1)
             bits += 2 * (keys + 8 * SALT_BYTES)
             bits += 8 * sum(packed_size(n, width) for width in widths if width)
-        depth = max(depth, 2 + convert_rounds(conversion, rounds))
+    depth = _depth(function, rounds)
     if len(function.scales) == 1:
         return Cost(bits, depth)
-    chosen = product_cost(count, function.target)
-    return Cost(bits + chosen.bits, depth + chosen.rounds)
+    for n in part_sizes(count, _most_cells(function)):
+        bits += 3 * 8 * packed_size(n, BITS)
+    return Cost(bits, depth + 1)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What one table says of every element."""
-
-    value: Shared
-    serves: Shared
-    """Whether the table serves for it: one or zero."""
+def _depth(function: TableFunction, rounds: Rounds) -> int:
+    """Rounds of steps 1 to 3."""
+    depths = (convert_rounds(scale.conversion, rounds) for scale in function.scales)
+    return 2 + max(depths)
 
 
-def _value_task(
-    x: Shared, scale: Scale, rounds: Rounds, *, checked: bool
-) -> Task[_Found]:
-    """Steps 0 to 3."""
-    first, second = x.first.reshape(-1), x.second.reshape(-1)
-
-    def instance_of(part: slice) -> PairInstance:
-        def instance(role: Role) -> PairSteps:
-            return _steps(role, (first[part], second[part]), scale, rounds, checked)
-
-        return instance
-
-    def finish(pair: Pair) -> _Found:
-        a, b = (share.reshape(*x.shape, 2) for share in pair)
-        types = (scale.function.target, FxpType(BITS, 0))
-        return _Found(*(Shared(a[..., k], b[..., k], t) for k, t in enumerate(types)))
-
-    return in_parts(x.size, instance_of, finish, weight=scale.cells)
+def _most_cells(function: TableFunction) -> int:
+    return max(scale.cells for scale in function.scales)
 
 
 def _steps(
-    role: Role, shares: Pair, scale: Scale, rounds: Rounds, checked: bool
+    role: Role, shares: Pair, function: TableFunction, rounds: Rounds, checked: bool
 ) -> PairSteps:
-    """Shares of y and of the bit for every element, side by side, flat."""
+    """All tables at once, and step 4."""
+    *_, last = function.scales
+    tables = together(
+        *(
+            _value(
+                role.within(f"table {k}"),
+                shares,
+                scale,
+                rounds,
+                checked and scale == last,
+            )
+            for k, scale in enumerate(function.scales)
+        )
+    )
+    found = yield from beside(tables, idle(_depth(function, rounds)))
+    (fine, _), (coarse, bits) = found[0], found[-1]
+    if len(found) == 1:
+        return fine
+    ring = function.target.ring
+    a, b = (wide - narrow for wide, narrow in zip(coarse, fine, strict=True))
+    gap = yield from replicate(role, bits[0] * (a + b) + bits[1] * a, Group(ring))
+    first, second = (y + more for y, more in zip(fine, gap, strict=True))
+    return first, second
+
+
+def _value(
+    role: Role, shares: Pair, scale: Scale, rounds: Rounds, checked: bool
+) -> Steps[tuple[Pair, Pair]]:
+    """Steps 0 to 3: shares of what one table says of every element, and of whether it
+    serves for it: one or zero."""
     ring = scale.function.source.ring
     above_low = (1 << scale.cut) - scale.function.low
     summand = two_party_summand(role, shares, ring, above_low)
@@ -216,49 +229,23 @@ def _steps(
     ]
     rows, split = yield from together(*blocks)
     if known is not None:
-        factors, pair = yield from together(
-            _send_factors(None, count, ring),
-            two_to_three(role, None, 2 * count, group),
-        )
-        products = (factors[0] + factors[1]) * known
-        total = pair[0][:count] + pair[1][:count]
-        total += products.reshape(_KNOWN, count).sum(0, dtype=ring.dtype)
+        factors, rest, bit = None, None, None
+        parts = known.reshape(_KNOWN, count)
     else:
         if checked:
             note_flags(role, rows[:, _COLUMNS])
-        c0, c1, c2, serves = (np.ascontiguousarray(rows[:, k]) for k in range(_COLUMNS))
-        drawn = masks_of_p0_p2(role)
-        k0, k2 = (
-            drawn.draw(name, _KNOWN * count, ring)
-            for name in ("factors 0", "factors 2")
-        )
-        bracket = c0 + c1 * near + c2 * rough * rough
-        masked = ((k0 + k2) * split[0]).reshape(_KNOWN, count)
-        bracket += masked.sum(0, dtype=ring.dtype)
-        factor = np.concatenate([c1, c2 * rough * ring.scalar(2), c2])
-        hidden = factor - (k0 if role.rank == P0 else k2)
-        _, pair = yield from together(
-            _send_factors(hidden, count, ring),
-            two_to_three(role, np.concatenate([bracket, serves]), 2 * count, group),
-        )
-        masks = pair[0] if role.rank == P0 else pair[1]
-        total = masks[:count] + ring.scalar(scale.conversion.bias)
+        c0, c1, c2, bit = (np.ascontiguousarray(rows[:, k]) for k in range(_COLUMNS))
+        factors = np.stack([c1, c2 * rough * ring.scalar(2), c2])
+        rest = c0 + c1 * near + c2 * rough * rough
+        parts = split[0].reshape(_KNOWN, count)
+    last: list[Steps[Any]] = [
+        known_product(role, parts, factors, rest, ring),
+        two_to_three(role, bit, count, group, "serves"),
+    ]
+    (pair, own), serves = yield from together(*last)
+    total = two_party_summand(role, pair, ring, scale.conversion.bias) + own
     y = yield from convert(role, total, scale.conversion, rounds, False)
-    a, b = (
-        np.stack([value, bit[count:]], axis=1).reshape(-1)
-        for value, bit in zip(y, pair, strict=True)
-    )
-    return a, b
-
-
-def _send_factors(hidden: Words | None, count: int, ring: Ring) -> PairSteps:
-    """At P1 both halves of the factors without their masks."""
-    if hidden is not None:
-        yield Exchange(send={P1: [Field(hidden, ring.bits)]})
-        return hidden, hidden
-    expected = [Expected(_KNOWN * count, ring.bits)]
-    inbox = yield Exchange(receive={P0: expected, P2: expected})
-    return inbox[P0][0], inbox[P2][0]
+    return y, serves
 
 
 def _deal(role: Role, cell: Words, scale: Scale) -> Steps[None]:
@@ -281,14 +268,9 @@ def _expand(role: Role, cell: Words, scale: Scale) -> Steps[Words]:
     roots = _roots(role, P1, count)
     inbox = yield Exchange(receive={P1: _expected(count, scale)})
     corrections, salt = _received(inbox[P1], count, scale)
-    rows = np.empty((count, _COLUMNS + 1), np.uint32)
-    table = doubled_table(scale)
     side = 0 if role.rank == P0 else 1
-    for part, vectors in expand_corrected(
-        roots, corrections, salt, depth=scale.cells, bits=BITS, side=side
-    ):
-        rows[part] = _rows(vectors, table, cell[part])
-    return rows
+    table = doubled_table(scale)
+    return rows_at_points(roots, corrections, salt, table, cell, side=side)
 
 
 def _roots(role: Role, other: Rank, count: int) -> Words:
@@ -325,18 +307,3 @@ def _received(
 def _offset(summand: Words, scale: Scale) -> Words:
     low = summand & summand.dtype.type((1 << scale.cut) - 1)
     return np.asarray(low >> low.dtype.type(scale.drop))
-
-
-def _rows(
-    vectors: Words, table: npt.NDArray[np.uint32], cell: Words
-) -> npt.NDArray[np.uint32]:
-    """Each vector times the table rotated by its cell: (N, columns)."""
-    out = np.empty((len(vectors), len(table)), np.uint32)
-    length = vectors.shape[1]
-    rotated = np.lib.stride_tricks.sliding_window_view(table, length, axis=1)
-    step = max(1, _SLICE // length)
-    for start in range(0, len(vectors), step):
-        part = slice(start, start + step)
-        rows = rotated[:, cell[part].astype(np.int64)]
-        out[part] = np.einsum("knv,nv->nk", rows, vectors[part])
-    return out

@@ -6,7 +6,12 @@ trio, threads, processes, worker.
 
 from ditto.runtime.config import LinkConfig, PartyAddress, TlsFiles
 from ditto.runtime.processes import ProcessTrio
-from ditto.runtime.session import LinkedSession, Session, open_session
+from ditto.runtime.session import (
+    LinkedSession,
+    Session,
+    open_session,
+    open_sessions,
+)
 from ditto.runtime.spu.region import Region, compile_region
 from ditto.runtime.spu.runtimes import Runtimes
 from ditto.runtime.spu.values import Public, Value
@@ -40,4 +45,5 @@ __all__ = [
     "compile_region",
     "from_arrays",
     "open_session",
+    "open_sessions",
 ]

@@ -55,6 +55,10 @@ _GRACE = 1.0
 do not blame this one for its absence."""
 
 
+_RECORD = 1 << 14
+"""Bytes of a record of TLS: what comes at once, at most."""
+
+
 class Connection:
     """One end of a connection. The thread that uses it closes it; any may end it."""
 
@@ -62,6 +66,10 @@ class Connection:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._stream = stream
+        self._writable = select.poll()
+        self._writable.register(stream, select.POLLOUT)
+        self._ahead = memoryview(b"")
+        """Bytes that came with those that were asked for."""
 
     def wait_until(self, deadline: float | None) -> None:
         """How long sending and reading may take; no deadline is for ever."""
@@ -75,13 +83,32 @@ class Connection:
     def read(self, size: int) -> memoryview:
         """The next bytes, exactly so many; raises OSError when no more come."""
         data = np.empty(size, np.uint8).data
-        rest = data
+        rest = self._from_ahead(data)
         while rest:
-            count = self._stream.recv_into(rest)
-            if not count:
-                raise ConnectionResetError("The peer has ended the connection.")
-            rest = rest[count:]
+            if len(rest) >= _RECORD:
+                rest = rest[self._received(rest) :]
+            else:
+                record = np.empty(_RECORD, np.uint8).data
+                self._ahead = record[: self._received(record)]
+                rest = self._from_ahead(rest)
         return data
+
+    def _received(self, room: memoryview) -> int:
+        count = self._stream.recv_into(room)
+        if not count:
+            raise ConnectionResetError("The peer has ended the connection.")
+        return count
+
+    def _from_ahead(self, room: memoryview) -> memoryview:
+        """Fill it with what came before; what is left of it."""
+        count = min(len(room), len(self._ahead))
+        room[:count] = self._ahead[:count]
+        self._ahead = self._ahead[count:]
+        return room[count:]
+
+    def takes_more(self) -> bool:
+        """Whether a short message can be sent without waiting."""
+        return bool(self._writable.poll(0))
 
     def is_ended(self) -> bool:
         """Whether the peer has let go; of connections on which it sends nothing."""

@@ -12,7 +12,7 @@ from ditto.errors import EngineError
 from ditto.fixedpoint import Array, FxpType, encode
 from ditto.operations import abstract, run
 from ditto.operations.spu import spu_frac
-from ditto.plan import InputRole, Plan, Region, Representation, Value
+from ditto.plan import Plan, Region, Representation, Value
 from ditto.runtime.session import Session
 from ditto.runtime.spu.region import Region as Compiled
 from ditto.runtime.spu.region import compile_region
@@ -92,7 +92,8 @@ def execute(
     Returns what it then holds of the outputs, and what every step cost. ``on_step`` is
     called with the number of each step before it is taken.
     """
-    executor = _Executor(plan, session, regions or prepare(plan), runtimes)
+    compiled = prepare(plan) if regions is None else regions
+    executor = _Executor(plan, session, compiled, runtimes)
     return executor.run(dict(inputs), on_step or (lambda _: None))
 
 
@@ -105,12 +106,7 @@ def keep_weights(
     """Bring the weights into SPU, to stay there, if the plan is one region."""
     if len(plan.regions) != 1:
         return
-    weights = {
-        v
-        for spec in plan.inputs
-        if spec.role is InputRole.WEIGHT
-        for v in spec.encodings
-    }
+    weights = plan.weights()
     runtimes.keep(
         [
             (regions[0], k, _for_spu(inputs[v], regions[0].bits))
@@ -143,24 +139,33 @@ class _Executor(Runner):
             self._runtimes = self.session.runtimes  # opening them is no step's cost
         for group in self.plan.round_groups():
             on_step(group[0])
-            self._restart_clocks()
-            if self.plan.steps[group[0]].kind.batchable:
+            kind = self.plan.steps[group[0]].kind
+            if kind.batchable:
+                self._restart_clocks()
                 spent += self._together(group, held)
-            else:
+            elif kind.interactive:
+                self._restart_clocks()
                 spent.append(self._alone(group[0], held))
+            else:
+                spent.append(Spent(0, 0, self._execute(group[0], held)))
             for i in group:
                 for v in dying[i]:
                     held.pop(v, None)
         return [held[output.value] for output in self.plan.outputs], spent
 
     def _alone(self, i: int, held: dict[int, Held]) -> Spent:
-        started, before = time.perf_counter(), self._sent()
+        before = self._sent()
+        seconds = self._execute(i, held)
+        return Spent(self._sent() - before, self._rounds(), seconds)
+
+    def _execute(self, i: int, held: dict[int, Held]) -> float:
+        """One step by itself; the seconds that it took."""
+        started = time.perf_counter()
         site = Site.of(self.plan, i)
         operands = [held[v] for v in site.step.inputs]
         results = definition(site.step).execute(site, operands, self)
         held.update(zip(site.step.outputs, results, strict=True))
-        seconds = time.perf_counter() - started
-        return Spent(self._sent() - before, self._rounds(), seconds)
+        return time.perf_counter() - started
 
     def _together(self, group: list[int], held: dict[int, Held]) -> list[Spent]:
         """Steps in the rounds of the longest; the first is said to have taken them."""

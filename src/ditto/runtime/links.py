@@ -51,6 +51,8 @@ SILENT_HEARTBEATS = 8
 """Heartbeats missed after which a peer is gone."""
 STALLED_AFTER = 0.8
 """The part of the timeout after which a wait for a living peer ends."""
+_SHORT = 1 << 14
+"""Bytes: one record of TLS, and far less than the system keeps for a socket."""
 MAILBOX_BYTES = 16 << 30
 """What may lie unread before a peer is held to be out of its mind."""
 
@@ -75,18 +77,27 @@ _LEFT = "{name} has left the session in good order, yet its message was awaited.
 
 
 class _Outbox:
-    """What is to be sent to a peer, and the thread that sends it."""
+    """What is to be sent to a peer, and the thread that sends it.
+
+    A short message that the system takes at once is sent by whoever puts it: to wake a
+    thread takes longer.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._due: deque[bytes] = deque()
         self._changed = threading.Condition()
-        self._over = False
+        self._over = self._sending = False
         self._thread = _start(self._work)
 
     def put(self, message: bytes) -> None:
         """Have it sent after all that was put before."""
         with self._changed:
+            idle = not (self._due or self._sending or self._over)
+            if idle and len(message) <= _SHORT and self._connection.takes_more():
+                with contextlib.suppress(OSError):  # found out by who waits
+                    self._connection.send(message)
+                return
             self._due.append(message)
             self._changed.notify()
 
@@ -101,10 +112,12 @@ class _Outbox:
         with contextlib.closing(self._connection), contextlib.suppress(OSError):
             while True:  # until the peer is gone, which is found out by who waits
                 with self._changed:
+                    self._sending = False
                     self._changed.wait_for(lambda: self._due or self._over)
                     if not self._due:
                         break
                     message = self._due.popleft()
+                    self._sending = True
                 self._connection.send(message)
             self._connection.finish()
 
@@ -126,7 +139,8 @@ class Links:
         self._reports = dict.fromkeys(self._peers, (_ALIVE, _NOBODY, 0))
         self._cut_off: dict[Rank, float] = {}
         self._all_read: set[Rank] = set()
-        self._waiting = _NOBODY
+        self._waits: list[tuple[float, Rank]] = []
+        """Since when threads wait, and for whom; the longest wait comes first."""
         self._fault: Fault | None = None
         self._closed = self._urgent = False
         self._outboxes = {
@@ -143,23 +157,24 @@ class Links:
         self._outboxes[to].put(b"".join([header, key, *parts]))
 
     def fetch(self, source: Rank, key: bytes) -> memoryview:
-        """The message of this key; raises PeerError within the timeout."""
+        """The message of this key; raises PeerError within the timeout, and at once
+        when this party has given up, whatever has arrived by then."""
         slot, started = (source, key), time.monotonic()
         with self._arrived:
-            self._waiting = int(source)
+            self._waits.append((started, source))
             try:
-                while slot not in self._mail:
+                while self._fault is not None or slot not in self._mail:
                     self._give_up_if_over(source, started)
                     self._arrived.wait(self.config.timeout / HEARTBEATS)
                 body = self._mail.pop(slot)
                 self._unread -= len(body)
                 return body
             finally:
-                self._waiting = _NOBODY
+                self._waits.remove((started, source))
 
-    def channel(self) -> "LinkChannel":
-        """A protocol channel."""
-        return LinkChannel(self)
+    def compartment(self, name: str) -> "Compartment":
+        """Mail with keys of its own."""
+        return Compartment(self, name)
 
     def abort(self) -> None:
         """Tell the peers at once that this party has failed and the session is over."""
@@ -240,7 +255,8 @@ class Links:
     def _state(self) -> bytes:
         if self._fault is None:
             kind = _LEAVING if self._closed else _ALIVE
-            return _HEARTBEAT.pack(kind, self._waiting, 0)
+            waits_for = int(self._waits[0][1]) if self._waits else _NOBODY
+            return _HEARTBEAT.pack(kind, waits_for, 0)
         text, culprit, gone = self._fault
         if text == _GAVE_UP_ON_US:
             culprit = self.config.rank
@@ -309,22 +325,43 @@ class Links:
                     self._last_heard[peer] = time.monotonic()
 
 
-class LinkChannel(Channel):
-    """A protocol channel over the mailbox."""
+class Compartment:
+    """A mailbox of its own in the mail of some links: what is posted under a key in one
+    compartment is fetched under that key in the compartment of the same name."""
 
-    def __init__(self, links: Links) -> None:
-        super().__init__(links.config.rank, links.config.names)
+    def __init__(self, links: Links, name: str) -> None:
         self._links = links
+        self._prefix = name.encode() + b"/"
+
+    def post(self, to: Rank, key: bytes, parts: Sequence[Buffer]) -> None:
+        """See Mailbox."""
+        self._links.post(to, self._prefix + key, parts)
+
+    def fetch(self, source: Rank, key: bytes) -> memoryview:
+        """See Mailbox."""
+        return self._links.fetch(source, self._prefix + key)
+
+    def channel(self) -> "LinkChannel":
+        """A protocol channel over it."""
+        return LinkChannel(self._links.config, self)
+
+
+class LinkChannel(Channel):
+    """A protocol channel over a compartment."""
+
+    def __init__(self, config: LinkConfig, mail: Compartment) -> None:
+        super().__init__(config.rank, config.names)
+        self._mail = mail
         self._posted = [0, 0, 0]
         self._fetched = [0, 0, 0]
 
     def _send(self, to: Rank, parts: Sequence[Buffer]) -> None:
         self._posted[to] += 1
-        self._links.post(to, b"p%d" % self._posted[to], parts)
+        self._mail.post(to, b"p%d" % self._posted[to], parts)
 
     def _receive(self, source: Rank) -> memoryview:
         self._fetched[source] += 1
-        return self._links.fetch(source, b"p%d" % self._fetched[source])
+        return self._mail.fetch(source, b"p%d" % self._fetched[source])
 
 
 def _start(target: Callable[[], None]) -> threading.Thread:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from ditto.files import Json
 from ditto.protocols import Channel, Party, agree
 from ditto.runtime.config import LinkConfig
-from ditto.runtime.links import Links
+from ditto.runtime.links import Compartment, Links
 from ditto.runtime.spu.link import Mailbox, MemoryMailbox, SpuLink
 from ditto.runtime.spu.runtimes import Runtimes
 
@@ -94,10 +94,10 @@ class Session:
 
 
 class LinkedSession(Session):
-    """A session over links to processes elsewhere."""
+    """A session over links to processes elsewhere, which others may share."""
 
-    def __init__(self, party: Party, links: Links) -> None:
-        super().__init__(party, links, close=links.close)
+    def __init__(self, party: Party, mail: Compartment, links: Links) -> None:
+        super().__init__(party, mail, close=links.close)
         self._links = links
 
     def abort(self) -> None:
@@ -107,14 +107,29 @@ class LinkedSession(Session):
 
 def open_session(config: LinkConfig) -> LinkedSession:
     """Connect to the peers and agree on keys."""
+    (session,) = open_sessions(config, 1)
+    return session
+
+
+def open_sessions(config: LinkConfig, count: int) -> list[LinkedSession]:
+    """Several sessions over the same links, each with keys of its own.
+
+    Each may be used by a thread of its own. They end together: with one of them, the
+    links are closed or aborted for all.
+    """
     links = Links(config)
     try:
-        party = agree(links.channel(), session=config.session.encode())
+        return [_over(links, f"session {k}") for k in range(count)]
     except BaseException:
         links.abort()
         links.close()
         raise
-    return LinkedSession(party, links)
+
+
+def _over(links: Links, name: str) -> LinkedSession:
+    mail = links.compartment(name)
+    party = agree(mail.channel(), session=f"{links.config.session}/{name}".encode())
+    return LinkedSession(party, mail, links)
 
 
 def open_memory_session(channel: Channel, mailbox: MemoryMailbox) -> Session:

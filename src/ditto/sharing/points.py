@@ -74,6 +74,7 @@ from cryptography.hazmat.primitives.ciphers import (
 
 from ditto.errors import FixedPointTypeError, MessageError
 from ditto.fixedpoint import Ring, Words
+from ditto.native import aes
 from ditto.sharing.packing import Bytes
 from ditto.sharing.prf import derive_key
 
@@ -86,6 +87,8 @@ SALT_BYTES = 16
 _CONTROL = np.uint64(1)
 _SLICE = 1 << 16
 """Leaves expanded at once, so that memory stays bounded and near the cache's size."""
+_ROTATED = 1 << 15
+"""Elements of a table that are rotated at once."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class _Generators:
 
     @classmethod
     def salted(cls, salt: bytes) -> "_Generators":
-        return cls(*(_cipher(salt, label) for label in ("left", "right", "leaf")))
+        return cls(*(_cipher(key) for key in _generator_keys(salt)))
 
 
 def point_bytes(depth: int, bits: int) -> int:
@@ -275,7 +278,8 @@ def expand_points(keys: Bytes, *, depth: int, bits: int, side: int) -> Words:
     parts = expand_corrected(
         roots, corrections, salt, depth=depth, bits=bits, side=side
     )
-    return np.concatenate([share for _, share in parts])
+    shares = [share for _, share in parts]
+    return shares[0] if len(shares) == 1 else np.concatenate(shares)
 
 
 def expand_corrected(
@@ -289,8 +293,14 @@ def expand_corrected(
 ) -> Iterator[tuple[slice, Words]]:
     """A side's share of the vectors, from its roots (N, 2), some points at a time."""
     tree = _Tree(depth, bits)
-    generators = _Generators.salted(salt)
     step = max(1, _SLICE // tree.leaves)
+    points = _native_points(roots, corrections, salt, tree, side)
+    if points is not None:
+        share: Words = np.empty((len(roots), depth), Ring(bits).dtype)
+        points.expand(depth, share)
+        yield slice(0, len(roots)), share
+        return
+    generators = _Generators.salted(salt)
     for start in range(0, len(roots), step):
         part = slice(start, min(start + step, len(roots)))
         found = Corrections(
@@ -298,6 +308,51 @@ def expand_corrected(
         )
         share = _expand(roots[part], found, tree, generators, side)
         yield part, share[:, :depth]
+
+
+def rows_at_points(
+    roots: _Blocks,
+    corrections: Corrections,
+    salt: bytes,
+    table: npt.NDArray[np.uint32],
+    turns: Words,
+    *,
+    side: int,
+) -> npt.NDArray[np.uint32]:
+    """A side's share of the rows that N points pick from a table of 32 bits.
+
+    The table stands twice in a row, (K, 2 depth), and is read from ``turns``, a number
+    for each point: so the row of a point i is column i + turn, modulo the depth.
+    """
+    depth = table.shape[1] // 2
+    points = _native_points(roots, corrections, salt, _Tree(depth, 32), side)
+    out = np.empty((len(roots), len(table)), np.uint32)
+    if points is not None:
+        points.rows(table, turns.astype(np.uint32), out)
+        return out
+    rotated = np.lib.stride_tricks.sliding_window_view(table, depth, axis=1)
+    for part, vectors in expand_corrected(
+        roots, corrections, salt, depth=depth, bits=32, side=side
+    ):
+        start, step = part.start, max(1, _ROTATED // depth)
+        for k in range(0, len(vectors), step):
+            few = slice(start + k, min(start + k + step, part.stop))
+            picked = rotated[:, turns[few].astype(np.int64)]
+            out[few] = np.einsum("knv,nv->nk", picked, vectors[k : k + step])
+    return out
+
+
+def _native_points(
+    roots: _Blocks, corrections: Corrections, salt: bytes, tree: _Tree, side: int
+) -> aes.Points | None:
+    """The same by the C library, where there is one."""
+    schedules = [aes.schedule(key) for key in _generator_keys(salt)]
+    left, right, leaf = schedules
+    if left is None or right is None or leaf is None:
+        return None
+    fixes = corrections.seeds, corrections.rights, corrections.last
+    shape = {"leaves": tree.leaves, "bits": tree.bits, "side": side}
+    return aes.Points((left, right, leaf), roots, fixes, **shape)
 
 
 def _expand(
@@ -368,8 +423,13 @@ def _parsed(keys: Bytes, tree: _Tree) -> npt.NDArray[np.void]:
     return records
 
 
-def _cipher(salt: bytes, label: str) -> CipherContext:
-    key = derive_key(salt, session=b"", label=f"points {label}")
+def _generator_keys(salt: bytes) -> list[bytes]:
+    """Of G_left, G_right and G_leaf."""
+    labels = ("left", "right", "leaf")
+    return [derive_key(salt, session=b"", label=f"points {each}") for each in labels]
+
+
+def _cipher(key: bytes) -> CipherContext:
     # ECB is AES on each block by itself, which is what G is made of; nothing is
     # encrypted with it.
     return Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305

@@ -16,6 +16,8 @@ run's context. So it is drawn once, like a mask: no two runs have a key in commo
 even two with one context. And whoever derives with another context, or at another
 step, gets a key that is independent of it: its masks are noise to the other side, and
 what one side masked for one plan is never masked the same for another.
+
+The C library computes the streams, or ``cryptography`` where there is none.
 """
 
 import hashlib
@@ -29,6 +31,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ditto.errors import MaskReuseError
 from ditto.fixedpoint import Ring, Words
+from ditto.native import aes
+from ditto.sharing.packing import Bytes
 
 KEY_BYTES = 16
 _BLOCK = 16
@@ -47,10 +51,47 @@ def derive_key(secret: bytes, *, session: bytes, label: str) -> bytes:
     ).derive(secret)
 
 
+class _Key:
+    """AES-CTR under one key, whose schedule is computed once."""
+
+    def __init__(self, key: bytes) -> None:
+        self._schedule = aes.schedule(key)
+        if self._schedule is None:
+            self._aes = algorithms.AES(key)
+            self._blocks = Cipher(self._aes, modes.ECB()).encryptor()  # noqa: S305  (of counters)
+
+    def draw(self, name: bytes, count: int, ring: Ring) -> Words:
+        """The first elements of a ring at a name of 10 bytes."""
+        if self._schedule is None:
+            size = count * ring.dtype.itemsize
+            return ring.reduce(self._stream(name, size)[:size].view(ring.dtype))
+        words: Words = np.empty(count, ring.dtype)
+        self._schedule.stream(name, ring.pattern, words)
+        return words
+
+    def _stream(self, name: bytes, size: int) -> Bytes:
+        """The first bytes at a name, and room for a block behind them.
+
+        Short ones are blocks encrypted one by one, which is what CTR is: to start a
+        cipher takes longer than they do.
+        """
+        count = -(-size // _BLOCK)
+        if count > len(_COUNTERS):
+            cipher = Cipher(self._aes, modes.CTR(name + bytes(6))).encryptor()
+            stream = np.empty(size + _BLOCK, np.uint8)
+            cipher.update_into(_zeros(size), stream.data)
+            return stream
+        counters = _COUNTERS[:count].copy()
+        counters[:, : len(name)] = np.frombuffer(name, np.uint8)
+        stream = np.empty((count + 1) * _BLOCK, np.uint8)
+        self._blocks.update_into(counters.reshape(-1).data, stream.data)
+        return stream
+
+
 class Masks:
     """The masks of one step: each purpose can be drawn once."""
 
-    def __init__(self, key: bytes, step: int) -> None:
+    def __init__(self, key: "_Key", step: int) -> None:
         self._key = key
         self._step = step
         self._used: set[bytes] = set()
@@ -64,12 +105,19 @@ class Masks:
                 f"A mask hides one message only; give the second draw another name."
             )
         self._used.add(tag)
-        size = count * ring.dtype.itemsize
-        block = self._step.to_bytes(6, "big") + tag + bytes(6)
-        cipher = Cipher(algorithms.AES(self._key), modes.CTR(block)).encryptor()
-        stream = np.empty(size + _BLOCK, np.uint8)
-        cipher.update_into(_zeros(size), stream.data)
-        return ring.reduce(stream[:size].view(ring.dtype))
+        return self._key.draw(self._step.to_bytes(6, "big") + tag, count, ring)
+
+    def within(self, part: str) -> "Masks":
+        """The same masks for a part of the step, whose purposes are its own."""
+        return _MasksOfPart(self, part)
+
+
+class _MasksOfPart(Masks):
+    def __init__(self, whole: Masks, part: str) -> None:
+        self._whole, self._part = whole, part
+
+    def draw(self, purpose: str, count: int, ring: Ring) -> Words:
+        return self._whole.draw(f"{self._part}: {purpose}", count, ring)
 
 
 class Stream:
@@ -78,7 +126,7 @@ class Stream:
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"A stream key has {KEY_BYTES} bytes, got {len(key)}.")
-        self._key = key
+        self._key = _Key(key)
         self._last = -1
 
     def open(self, step: int) -> Masks:
@@ -107,6 +155,8 @@ def _tag(purpose: str) -> bytes:
     return hashlib.blake2s(purpose.encode(), digest_size=4).digest()
 
 
+_COUNTERS = np.zeros((1024, _BLOCK), np.uint8)
+_COUNTERS[:, -2:] = np.arange(1024, dtype=">u2")[:, None].view(np.uint8)
 _ZEROS = bytes(1 << 20)
 
 

@@ -55,6 +55,11 @@ class Shared:
         """The number of elements of the secret tensor."""
         return self.first.size
 
+    @property
+    def flat(self) -> tuple[Words, Words]:
+        """Both shares, as vectors."""
+        return self.first.reshape(-1), self.second.reshape(-1)
+
     def map(self, function: Callable[[Words], Words]) -> "Shared":
         """Apply a linear function (reshape, transpose, slice, sum) to both shares."""
         reduce = self.ring.reduce

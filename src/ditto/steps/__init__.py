@@ -4,7 +4,7 @@ A kind's fields are its parameters; its methods tell what is legal, what it cost
 party executes it, how it is simulated, how far the two may differ, how it is described.
 
 In topological order: base, rules, alignment, conversion, grid, region_errors,
-region_values; a file for each kind; table, check, files.
+region_values; a file for each kind; table, check, files, coverage.
 """
 
 from ditto.steps.affine import Affine

@@ -35,15 +35,17 @@ class Site:
     @classmethod
     def of(cls, plan: Plan, index: int) -> Self:
         """Step ``index`` of a plan."""
-        step = plan.steps[index]
-        operands = tuple(plan.values[v] for v in step.inputs)
-        results = tuple(plan.values[v] for v in step.outputs)
-        return cls(plan, index, step, operands, results)
+        return cls(plan, index, *plan.placed[index])
 
     @property
     def checked(self) -> bool:
         """Whether the parties note values that leave the range of the step."""
         return self.plan.range_check
+
+    @property
+    def provable(self) -> bool:
+        """Whether recasts are those of which each message can be proved."""
+        return self.plan.provable
 
     @property
     def result(self) -> Value:
@@ -181,6 +183,10 @@ class StepDefinition(StepKind, ABC):
         """How far the parties' integers may be from the simulator's, from how far
         those of the operands may be."""
 
+    def is_proved(self, site: Site) -> bool:
+        """Whether an audit proves each of its messages, or it has none."""
+        return not self.interactive
+
     def describe(self, site: Site) -> str:
         """What it does, in a word or two."""
         return self.name
@@ -190,7 +196,7 @@ class StepDefinition(StepKind, ABC):
         return 0.0
 
     def in_rounds(self, rounds: Rounds) -> Self | None:
-        """The same in as many rounds, if it leaves the choice."""
+        """The same in as many rounds, if it leaves the choice and has such a form."""
         return None
 
     def renumbered(self, constants: Sequence[int], regions: Sequence[int]) -> Self:

@@ -23,6 +23,7 @@ from ditto.steps.base import (
 )
 from ditto.steps.grid import grid_cells
 from ditto.steps.rules import (
+    LOW_RINGS,
     demand_operands,
     demand_rounds,
     demand_shape,
@@ -54,12 +55,12 @@ class CoarseMax(StepDefinition):
         kind = shared_type(x)
         demand(len(x.shape) > 0 and x.shape[-1] > 0, "takes rows of elements", x)
         demand_shape(site, x.shape[:-1])
-        same = kind == shared_type(site.result) and kind.bits == 32
+        same = kind == shared_type(site.result) and kind.bits in LOW_RINGS
         demand(same, "keeps a type of the low ring", f"{x} to {site.result}")
         check_levels(self.grid(kind))
         limit = kind.limit + 1
         demand(abs(self.hidden) <= limit, f"hides integers to {limit}", self.hidden)
-        demand_rounds(self.rounds)
+        demand_rounds(self.rounds, most=2)
 
     def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
         """As the protocol declares."""
@@ -88,7 +89,8 @@ class CoarseMax(StepDefinition):
         grid = self.grid(kind)
         ends = (grid.low, grid.high)
         place = Place(site.index, *ends, kind.ulp, hidden=self.hidden)
-        x = arithmetic.noted(operands[0], place, grid_cells(grid))
+        cells = grid_cells(grid, grid.words_of_ring)
+        x = arithmetic.noted(operands[0], place, cells)
         level = arithmetic.level((x - grid.base) * 2.0**-grid.cut, site.index)
         return [jnp.max(level, axis=-1) * 2.0**grid.cut + grid.base]
 
@@ -100,4 +102,4 @@ class CoarseMax(StepDefinition):
 
     def in_rounds(self, rounds: Rounds) -> Self | None:
         """See StepDefinition."""
-        return replace(self, rounds=rounds)
+        return None if rounds > 2 else replace(self, rounds=rounds)

@@ -28,15 +28,22 @@ def convert(
 
 
 def converted_error(
-    e: Numbers, source: FxpType, target: FxpType, *, fused: bool
+    e: Numbers,
+    source: FxpType,
+    target: FxpType,
+    *,
+    fused: bool,
+    provable: bool = False,
 ) -> Numbers:
     """After a recast: both sides round to one of two neighbours, or of three when the
-    shares are shifted where they are."""
+    shares are shifted where they are, or when a product sends no more bits than its
+    recast needs."""
     if source == target:
         return e
     conversion = Conversion(source, target)
     if conversion.cut:
-        own = 2.0 if conversion.is_local and not fused else 1.0
+        three = conversion.is_local or provable or (fused and conversion.unseen)
+        own = 2.0 if three else 1.0
         e = e * 2.0**-conversion.cut
         e = jnp.where(e > 0, jnp.floor(e) + 1 + own, own)
     return e * 2.0**conversion.lift

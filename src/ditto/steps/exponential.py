@@ -9,33 +9,26 @@ import jax.numpy as jnp
 
 from ditto.fixedpoint import FxpType
 from ditto.protocols import Exponential as Function
-from ditto.protocols import Grid, Rounds, exponential_cost
-from ditto.protocols.exponential import exponential_task
-from ditto.protocols.party import Task
-from ditto.sharing import Shared
+from ditto.protocols import Grid, Rounds
 from ditto.steps.base import (
     Arithmetic,
-    Batchable,
-    Held,
     Numbers,
     Place,
     Site,
-    StepCost,
-    as_shared,
-    demand,
 )
-from ditto.steps.grid import grid_cells
-from ditto.steps.rules import (
-    demand_operands,
-    demand_rounds,
-    demand_shape,
-    shared_type,
-)
+from ditto.steps.conversion import convert, converted_error
+from ditto.steps.grid import OnGrid, converted, grid_cells, own_draw
+
+CELL_BITS = 14
+"""log2 of the values that a cell has in the tables: more would not be seen."""
 
 
 @dataclass(frozen=True)
-class Exponential(Batchable):
-    """Of integers from ``low`` to ``high``, with cells 2^``cut`` wide."""
+class Exponential(OnGrid[Function]):
+    """Of integers from ``low`` to ``high``, with cells 2^``cut`` wide.
+
+    Cells of more values than tables have are taken without their last bits.
+    """
 
     name = "exponential"
     low: int
@@ -48,36 +41,11 @@ class Exponential(Batchable):
 
     def between(self, source: FxpType, target: FxpType) -> Function:
         """The protocol's function between two types."""
-        grid = Grid(source, self.low, self.high, self.cut)
+        drop = max(0, self.cut - CELL_BITS)
+        kind = FxpType(source.bits - drop, source.frac - drop)
+        low, high = self.low >> drop, -(-self.high >> drop)
+        grid = Grid(kind, low, high, self.cut - drop)
         return Function(grid, target, self.table_frac, self.factor_frac, self.far_words)
-
-    def _function(self, site: Site) -> Function:
-        return self.between(site.operands[0].fxp, site.result.fxp)
-
-    def check(self, site: Site) -> None:
-        """A function that the protocol has, between types of the low ring."""
-        demand_operands(site, 1)
-        (x,) = site.operands
-        source, target = shared_type(x), shared_type(site.result)
-        low = source.bits == target.bits == 32
-        demand(low, "is in the low ring", f"{source} to {target}")
-        demand_shape(site, x.shape)
-        self.between(source, target)
-        demand_rounds(self.rounds)
-
-    def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
-        """As the protocol declares."""
-        cost = exponential_cost(
-            site.result.size, self._function(site), self.rounds, checked=site.checked
-        )
-        return StepCost(cost.bits, cost.rounds)
-
-    def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:
-        """See Batchable."""
-        x = as_shared(operands[0])
-        return exponential_task(
-            x, self._function(site), self.rounds, checked=site.checked
-        )
 
     def simulate(
         self, site: Site, operands: Sequence[Numbers], arithmetic: Arithmetic
@@ -87,27 +55,27 @@ class Exponential(Batchable):
         Whether it is nothing in the cell between depends on what is cut off, as in a
         recast; its draw is none of those of the plan's other steps.
         """
-        function = self._function(site)
-        grid, kind = function.grid, site.operands[0].fxp
+        function = self.function_at(site)
+        grid, kind = function.grid, function.grid.type
         # a coarse maximum was taken off, so that there is no end above to come near to
         place = Place(site.index, grid.low, math.inf, kind.ulp)
-        x = arithmetic.noted(operands[0], place, grid_cells(grid, self.far_words))
-        own_draw = site.index + len(site.plan.steps)
-        level = arithmetic.cut(x - grid.base, grid.cut, own_draw)
+        source, third = site.operands[0].fxp, own_draw(site) + len(site.plan.steps)
+        x = convert(operands[0], source, kind, third, arithmetic)
+        x = arithmetic.noted(x, place, grid_cells(grid, self.far_words))
+        level = arithmetic.cut(x - grid.base, grid.cut, own_draw(site))
         y = jnp.where(level < function.live.start, 0.0, jnp.exp(x * kind.ulp))
-        cut = function.product.frac - site.result.fxp.frac
-        exact = y * 2.0**function.product.frac
-        if cut <= 0:
-            return [exact * 2.0**-cut]
-        return [arithmetic.cut(exact, cut, site.index)]
+        return [converted(y, function, site, arithmetic)]
 
     def error(
         self, site: Site, operands: Sequence[Numbers], errors: Sequence[Numbers]
     ) -> list[Numbers]:
         """What the operand's error changes; both sides may take a small value for
         nothing, and round by themselves."""
-        function = self._function(site)
-        (x,), (e,), ulp = operands, errors, site.operands[0].fxp.ulp
+        function = self.function_at(site)
+        source, kind = site.operands[0].fxp, function.grid.type
+        (x,), (e,) = operands, errors
+        x, ulp = x * (source.ulp / kind.ulp), kind.ulp
+        e = converted_error(e, source, kind, fused=False)
         y = jnp.exp(x * ulp)
         moved = jnp.maximum(jnp.exp((x + e) * ulp) - y, y - jnp.exp((x - e) * ulp))
         return [moved / site.result.fxp.ulp + 2 * function.error]

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
 from ditto.fixedpoint import Array, Words
-from ditto.operations import TRAITS, Trait, evaluate, has
+from ditto.operations import TRAITS, Trait, evaluate, evaluate_plain, has
+from ditto.operations.interpreter import broadcast_in_dim, strided_slice
 from ditto.plan import Params
 from ditto.protocols import lift
 from ditto.sharing import Shared
@@ -116,21 +116,17 @@ def on_words(
         case "transpose":
             return x.transpose(params["permutation"])
         case "broadcast_in_dim":
-            inner = [1] * len(shape)
-            for size, axis in zip(x.shape, params["broadcast_dimensions"], strict=True):
-                inner[axis] = size
-            return np.broadcast_to(x.reshape(inner), shape)
+            return broadcast_in_dim(x, shape, params["broadcast_dimensions"])
         case "concatenate":
             return np.concatenate(words, params["dimension"])
         case "reduce_sum":
             total = x.sum(axis=tuple(params["axes"]), dtype=x.dtype)
             return np.asarray(total).reshape(shape)
         case "slice":
-            steps = params["strides"] or [1] * len(shape)
-            ends = (params["start_indices"], params["limit_indices"], steps)
-            return x[tuple(slice(*end) for end in zip(*ends, strict=True))]
+            ends = params["start_indices"], params["limit_indices"]
+            return strided_slice(x, *ends, params["strides"])
     signed = [
-        jnp.asarray(a.view(np.int32) if a.dtype == np.uint32 else a)
+        a.view(np.int32) if a.dtype == np.uint32 else a
         for a in (np.ascontiguousarray(a).reshape(np.shape(a)) for a in words)
     ]
-    return np.asarray(evaluate(operation, params, signed)).view(np.uint32)
+    return evaluate_plain(operation, params, signed).view(np.uint32)

@@ -14,30 +14,15 @@ from ditto.protocols import (
     Grid,
     Lines,
     Rounds,
-    piecewise_linear_cost,
 )
 from ditto.protocols import PiecewiseLinear as Function
-from ditto.protocols.party import Task
-from ditto.protocols.piecewise_linear import piecewise_linear_task
-from ditto.sharing import Shared
 from ditto.steps.base import (
     Arithmetic,
-    Batchable,
-    Held,
     Numbers,
     Place,
     Site,
-    StepCost,
-    as_shared,
-    demand,
 )
-from ditto.steps.grid import grid_cells
-from ditto.steps.rules import (
-    demand_operands,
-    demand_rounds,
-    demand_shape,
-    shared_type,
-)
+from ditto.steps.grid import OnGrid, converted, grid_cells, own_draw
 
 Reals = npt.NDArray[np.float64]
 _NEAR = 4
@@ -45,7 +30,7 @@ _NEAR = 4
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear(Batchable):
+class PiecewiseLinear(OnGrid[Function]):
     """Of integers from ``low`` to ``high``, with cells 2^``cut`` wide.
 
     The middle of the first line's cells lies at ``start``, counted in cells. What the
@@ -82,34 +67,6 @@ class PiecewiseLinear(Batchable):
         lines = self.lines()
         return Function(grid, target, self.operand_frac, lines, self.far_words)
 
-    def _function(self, site: Site) -> Function:
-        return self.between(site.operands[0].fxp, site.result.fxp)
-
-    def check(self, site: Site) -> None:
-        """Lines that the protocol has, between types of the low ring."""
-        demand_operands(site, 1)
-        (x,) = site.operands
-        source, target = shared_type(x), shared_type(site.result)
-        low = source.bits == target.bits == 32
-        demand(low, "is in the low ring", f"{source} to {target}")
-        demand_shape(site, x.shape)
-        self.between(source, target)
-        demand_rounds(self.rounds)
-
-    def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
-        """As the protocol declares."""
-        cost = piecewise_linear_cost(
-            site.result.size, self._function(site), self.rounds, checked=site.checked
-        )
-        return StepCost(cost.bits, cost.rounds)
-
-    def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:
-        """See Batchable."""
-        x = as_shared(operands[0])
-        return piecewise_linear_task(
-            x, self._function(site), self.rounds, checked=site.checked
-        )
-
     def simulate(
         self, site: Site, operands: Sequence[Numbers], arithmetic: Arithmetic
     ) -> list[Numbers]:
@@ -118,25 +75,20 @@ class PiecewiseLinear(Batchable):
         Which of two lines that is depends on what is cut off, as in a recast; its
         draw is none of those of the plan's other steps. The gradient is the slope.
         """
-        function = self._function(site)
+        function = self.function_at(site)
         grid, kind = function.grid, site.operands[0].fxp
         place = Place(site.index, grid.low, grid.high, kind.ulp)
         x = arithmetic.noted(operands[0], place, grid_cells(grid, self.far_words))
-        own_draw = site.index + len(site.plan.steps)
-        cell = arithmetic.cut(jax.lax.stop_gradient(x), grid.cut, own_draw)
+        cell = arithmetic.cut(jax.lax.stop_gradient(x), grid.cut, own_draw(site))
         y = _line(function.lines, cell, x * kind.ulp)
-        cut = function.product.frac - site.result.fxp.frac
-        exact = y * 2.0**function.product.frac
-        if cut <= 0:
-            return [exact * 2.0**-cut]
-        return [arithmetic.cut(exact, cut, site.index)]
+        return [converted(y, function, site, arithmetic)]
 
     def error(
         self, site: Site, operands: Sequence[Numbers], errors: Sequence[Numbers]
     ) -> list[Numbers]:
         """What the operand's error changes; both sides may take either of two lines,
         and round by themselves."""
-        function = self._function(site)
+        function = self.function_at(site)
         lines, cell = function.lines, 2.0**function.grid.cut
         (x,), (e,), ulp = operands, errors, site.operands[0].fxp.ulp
         taken = _line(lines, jnp.rint(x / cell), x * ulp)

@@ -62,9 +62,16 @@ class _Product(Batchable):
         demand_rounds(self.rounds)
 
     def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
-        """As the protocol declares."""
+        """As the protocol declares, if the run is not audited."""
         size, source, target = site.result.size, _source(site), _target(site)
-        cost = product_cost(size, source, target, self.rounds, checked=site.checked)
+        cost = product_cost(
+            size,
+            source,
+            target,
+            self.rounds,
+            checked=site.checked,
+            provable=site.provable,
+        )
         return StepCost(cost.bits, cost.rounds)
 
     def simulate(
@@ -82,7 +89,11 @@ class _Product(Batchable):
         (a, b), (ea, eb) = [jnp.abs(x) for x in operands], errors
         before = self.on_integers(a + ea, eb) + self.on_integers(ea, b)
         kinds = _source(site), site.result.fxp
-        return [converted_error(before, *kinds, fused=True)]
+        return [converted_error(before, *kinds, fused=True, provable=site.provable)]
+
+    def is_proved(self, site: Site) -> bool:
+        """With a recast, if that is provable."""
+        return site.provable or _target(site) is None
 
     def describe(self, site: Site) -> str:
         """Tells whether a recast is in it."""
@@ -111,7 +122,14 @@ class Multiply(_Product):
     def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:
         """See Batchable."""
         x, y = (as_shared(operand) for operand in operands)
-        return multiply_task(x, y, _target(site), self.rounds, checked=site.checked)
+        return multiply_task(
+            x,
+            y,
+            _target(site),
+            self.rounds,
+            checked=site.checked,
+            provable=site.provable,
+        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +152,13 @@ class Einsum(_Product):
         """See Batchable."""
         x, y = (as_shared(operand) for operand in operands)
         return einsum_task(
-            self.subscripts, x, y, _target(site), self.rounds, checked=site.checked
+            self.subscripts,
+            x,
+            y,
+            _target(site),
+            self.rounds,
+            checked=site.checked,
+            provable=site.provable,
         )
 
     def multiplications(self, site: Site) -> float:

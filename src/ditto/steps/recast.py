@@ -13,6 +13,7 @@ from ditto.protocols.paper import (
 )
 from ditto.protocols.party import Task
 from ditto.protocols.recast import Conversion, recast_task
+from ditto.protocols.recast_in_place import recast_in_place_cost, recast_in_place_task
 from ditto.sharing import Shared
 from ditto.steps.base import (
     Arithmetic,
@@ -35,7 +36,7 @@ from ditto.steps.rules import (
 
 @dataclass(frozen=True)
 class Recast(Batchable):
-    """By our protocol, in one round or two, or by the paper's casts."""
+    """By our protocol, in one round to three, or provable; or by the paper's casts."""
 
     name = "recast"
     rounds: Rounds
@@ -64,6 +65,8 @@ class Recast(Batchable):
         if self.casts == "paper":
             declared = upcast_paper_cost if self._upward(site) else downcast_paper_cost
             cost = declared(size, source, target)
+        elif site.provable:
+            cost = recast_in_place_cost(size, source, target, checked=site.checked)
         else:
             cost = recast_cost(size, source, target, self.rounds, checked=site.checked)
         return StepCost(cost.bits, cost.rounds)
@@ -75,6 +78,8 @@ class Recast(Batchable):
             upward = self._upward(site)
             paper_task = upcast_paper_task if upward else downcast_paper_task
             return paper_task(x, target)
+        if site.provable:
+            return recast_in_place_task(x, target, checked=site.checked)
         return recast_task(x, target, self.rounds, checked=site.checked)
 
     def simulate(
@@ -91,7 +96,15 @@ class Recast(Batchable):
     ) -> list[Numbers]:
         """Both sides round by themselves."""
         source, target = site.operands[0].fxp, site.result.fxp
-        return [converted_error(errors[0], source, target, fused=False)]
+        provable = site.provable and self.casts == "ours"
+        return [
+            converted_error(errors[0], source, target, fused=False, provable=provable)
+        ]
+
+    def is_proved(self, site: Site) -> bool:
+        """If it is provable, or there is nothing to prove."""
+        free = Conversion(site.operands[0].fxp, site.result.fxp).is_free
+        return free or (site.provable and self.casts == "ours")
 
     def in_rounds(self, rounds: Rounds) -> Self | None:
         """See StepDefinition."""

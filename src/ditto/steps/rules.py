@@ -10,6 +10,8 @@ from ditto.operations import TRAITS, infer
 from ditto.plan import LEAVES, Graph, Params, Value
 from ditto.steps.base import Site, demand
 
+LOW_RINGS = range(17, 33)
+"""Bits of the low ring, and of those that are held in words of the same size."""
 Signature = tuple[tuple[int, ...], str]
 
 
@@ -62,18 +64,22 @@ def demand_sum(values: Sequence[Value], result: Value) -> None:
     """What is added up: shares of the low ring that only need to be shifted left."""
     target = shared_type(result)
     secret = [x for x in values if x.is_shared]
-    fits = target.bits == 32 and bool(secret)
+    fits = target.bits in LOW_RINGS and bool(secret)
     demand(fits, "takes and makes shares of the low ring", listed([*values, result]))
     for x in secret:
         source = shared_type(x)
         up = target.frac - source.frac
         fits = source.bits == target.bits and 0 <= up < target.bits
-        demand(fits, f"takes shares of 32 bits with at most {target.frac} frac", source)
+        demand(
+            fits,
+            f"takes shares of {target.bits} bits with at most {target.frac} frac",
+            source,
+        )
 
 
-def demand_rounds(rounds: int) -> None:
-    """One round or two."""
-    demand(rounds in (1, 2), "takes one round or two", rounds)
+def demand_rounds(rounds: int, most: int = 3) -> None:
+    """One round or more."""
+    demand(1 <= rounds <= most, f"takes 1 to {most} rounds", rounds)
 
 
 def demand_scaled(site: Site, frac: int) -> None:

@@ -7,18 +7,20 @@ from typing import Literal, Self
 import jax.numpy as jnp
 
 from ditto.fixedpoint import FxpType
-from ditto.protocols import Rounds, table_function, table_function_cost
+from ditto.protocols import Rounds, table_function_cost
 from ditto.protocols import TableFunction as Table
+from ditto.protocols.party import Task
+from ditto.protocols.table_function import table_function_task
+from ditto.sharing import Shared
 from ditto.steps.base import (
     Arithmetic,
+    Batchable,
     Cells,
     Held,
     Numbers,
     Place,
-    Runner,
     Site,
     StepCost,
-    StepDefinition,
     as_shared,
 )
 from ditto.steps.rules import (
@@ -30,11 +32,10 @@ from ditto.steps.rules import (
 
 
 @dataclass(frozen=True)
-class TableFunction(StepDefinition):
+class TableFunction(Batchable):
     """Of factor * x + summand, for integers from ``low`` to ``high``."""
 
     name = "table_function"
-    interactive = True
     function: Literal["reciprocal", "rsqrt"]
     factor: float
     summand: float
@@ -57,22 +58,19 @@ class TableFunction(StepDefinition):
         (x,) = site.operands
         demand_shape(site, x.shape)
         self.table(shared_type(x), shared_type(site.result))
-        demand_rounds(self.rounds)
+        demand_rounds(self.rounds, most=2)
 
     def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
         """As the protocol declares."""
         cost = table_function_cost(site.result.size, self._table(site), self.rounds)
         return StepCost(cost.bits, cost.rounds)
 
-    def execute(
-        self, site: Site, operands: Sequence[Held], runner: Runner
-    ) -> list[Held]:
-        """By the protocol."""
+    def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:
+        """See Batchable."""
         x = as_shared(operands[0])
-        y = table_function(
-            runner.party, x, self._table(site), self.rounds, checked=site.checked
+        return table_function_task(
+            x, self._table(site), self.rounds, checked=site.checked
         )
-        return [y]
 
     def simulate(
         self, site: Site, operands: Sequence[Numbers], arithmetic: Arithmetic
@@ -100,7 +98,7 @@ class TableFunction(StepDefinition):
 
     def in_rounds(self, rounds: Rounds) -> Self | None:
         """See StepDefinition."""
-        return replace(self, rounds=rounds)
+        return None if rounds > 2 else replace(self, rounds=rounds)
 
 
 def _values(table: Table, x: Numbers) -> Numbers:

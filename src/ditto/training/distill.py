@@ -195,7 +195,7 @@ def _quantized(run: DistillRun, params: Tree) -> Traced:
     plans = run.plans(replace(run.student, params=params))
     sizes = lengths([run.data.train, run.validation])
     made = make_plans(plans, sizes, pairs=run.pairs, on_stage=run.on_stage)
-    return quantized(made, pairs=run.pairs)
+    return quantized(made, pairs=run.pairs, prepare=plans.preparation.params)
 
 
 def _convert(

@@ -52,6 +52,8 @@ class DistillRun:
     """The teacher's."""
     teacher: Model
     student: Model
+    limit: int
+    """Tokens of the longest text."""
     data: Data
     validation: Batches
     samples: TextSamples
@@ -64,8 +66,7 @@ class DistillRun:
 
     def examples(self, most: int | None = None) -> list[TrainingBatch]:
         """The validation examples, all or so many."""
-        limit = min(self.settings.max_seq_length, self.teacher.max_tokens)
-        return rows(self.validation, limit, most)
+        return rows(self.validation, self.limit, most)
 
     def costs(self, plans: Plans, sizes: Sequence[int]) -> tuple[Cost, ...]:
         """For each length."""
@@ -99,6 +100,7 @@ def open_run(settings: DistillSettings, on_stage: Callable[[str], None]) -> Dist
         folder,
         teacher,
         _student(teacher, settings),
+        limit,
         data,
         data.validation,
         TextSamples(tokenizer, texts),

@@ -152,7 +152,7 @@ class Measurement:
         self, plans: Plans, examples: Sequence[TrainingBatch], on_stage: OnStage
     ) -> Measured:
         """Its plans on plain integers; bytes and rounds as they declare them."""
-        backend = SimulatedBackend(plans.model, plans, on_stage)
+        backend = SimulatedBackend(plans, on_stage)
         checked = plans.profile.range_check
         found = self._measure("simulate", backend, examples, retries=checked)
         costs = {
@@ -170,7 +170,7 @@ class Measurement:
         self, plans: Plans, examples: Sequence[TrainingBatch], on_stage: OnStage
     ) -> Measured:
         """By three parties, each a process of this machine."""
-        backend = PartiesBackend(plans.model, plans, on_stage=on_stage)
+        backend = PartiesBackend(plans, on_stage=on_stage)
         checked = plans.profile.range_check
         try:
             found = self._measure("mpc", backend, examples, retries=checked)

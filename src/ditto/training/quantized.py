@@ -5,7 +5,7 @@ student's weights as they are. Training then changes the weights, and not the ty
 plan's margins have room for that, and the finished student gets plans of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -48,16 +48,22 @@ def make_plans(
     return made
 
 
-def quantized(plans: Mapping[int, Plan], *, pairs: bool) -> Traced:
-    """The student by its plans; it shows no hidden states."""
+def quantized(
+    plans: Mapping[int, Plan],
+    *,
+    pairs: bool,
+    prepare: Callable[[Tree], Tree] = lambda params: params,
+) -> Traced:
+    """The student by its plans; it shows no hidden states. ``prepare`` makes of its
+    parameters those that the plans take."""
     functions = {length: as_function(plan) for length, plan in plans.items()}
 
     def outputs(params: Tree, batch: TrainingBatch) -> Outputs:
-        function = functions[batch.ids.shape[1]]
+        function, prepared = functions[batch.ids.shape[1]], prepare(params)
 
         def one(*inputs: jax.Array) -> jax.Array:
             rows = (row[None] for row in inputs)
-            return jnp.asarray(function((params, *rows))[0], jnp.float32)
+            return jnp.asarray(function((prepared, *rows))[0], jnp.float32)
 
         given = (batch.ids, batch.mask, *((batch.types,) if pairs else ()))
         return jax.vmap(one)(*(jnp.asarray(each) for each in given)), ()

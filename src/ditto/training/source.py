@@ -21,12 +21,10 @@ from ditto.models.initial import head_config, new_model, with_head
 from ditto.models.json_file import read_object
 from ditto.models.model import changed, find_head, read_config
 from ditto.models.sentence import NETWORK_SETTINGS
-from ditto.owner.bundle import TOKENIZER_FILES
+from ditto.models.tokenizer_files import TOKENIZER_FILES
 from ditto.training.byte_pairs import write_tokenizer
 from ditto.training.examples import read_plain_text
 from ditto.training.settings import FinetuneSettings
-
-_MODEL_FILES = ("config.json", NETWORK_SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def _check_head(config: Mapping[str, JsonValue], head: Head) -> None:
 def copy_tokenizer(folder: Path, files: Path) -> None:
     """Put the files of a folder's tokenizer into another."""
     for name in TOKENIZER_FILES:
-        if name not in _MODEL_FILES and (folder / name).is_file():
+        if name != NETWORK_SETTINGS and (folder / name).is_file():
             shutil.copyfile(folder / name, files / name)
 
 

@@ -26,6 +26,7 @@ from pydantic import (
 
 from ditto.errors import AgreementError, DittoError
 from ditto.files import read_limited
+from ditto.plan import Audit
 from ditto.sharing import RANKS, Rank
 from ditto.trust import (
     Identity,
@@ -145,6 +146,8 @@ class Limits(BaseModel):
     """Of one model at one party."""
     queue_length: int = Field(default=64, ge=1, le=4096)
     """Requests that wait in a trio; more are refused at once."""
+    lanes: int = Field(default=4, ge=1, le=64)
+    """Requests that a trio computes at the same time."""
     states_per_client: int = Field(default=16, ge=0, le=4096)
     """Texts that one client may have open to be continued."""
     state_seconds: int = Field(default=600, ge=1, le=86400)
@@ -184,6 +187,10 @@ class Agreement(BaseModel):
     trios: int = Field(default=1, ge=1, le=MAX_TRIOS)
     drain_seconds: int = Field(default=60, ge=1, le=3600)
     """How long a party that is to stop may finish what it has begun."""
+    audit: Audit = "off"
+    """What parties prove to each other of every run; a client may ask for more."""
+    audit_chance: float = Field(default=1.0, gt=0, le=1)
+    """With what chance a run is audited; below 1 clients draw it in secret."""
     owners: tuple[str, ...] = Field(default=(), max_length=MAX_ADMITTED, strict=False)
     """Identities that may publish models."""
     clients: tuple[str, ...] = Field(default=(), max_length=MAX_ADMITTED, strict=False)
@@ -221,6 +228,10 @@ class Agreement(BaseModel):
     def digest(self) -> str:
         """SHA-256 of all that is agreed on; the same whoever computes it."""
         content = self.model_dump(mode="json")
+        if self.audit == "off":  # as before there were audits
+            del content["audit"]
+        if self.audit_chance == 1:
+            del content["audit_chance"]
         for written, each in (
             *zip(content["parties"], self.parties, strict=True),
             *zip(content["domains"], self.domains, strict=True),

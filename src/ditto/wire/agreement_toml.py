@@ -34,7 +34,10 @@ def to_toml(agreement: Agreement) -> str:
     return "\n".join(parts) + "\n"
 
 
-_SIMPLE = ("format", "name", "trios", "drain_seconds", "owners", "clients")
+_SIMPLE = (
+    "format", "name", "trios", "drain_seconds", "audit", "audit_chance", "owners",
+    "clients",
+)  # fmt: skip
 _VOUCHED = ("trust_domain", "ca_sha256")
 _PARTY = ("organisation", "trust_domain", "grpc", "link", "ca_sha256")
 

@@ -5,21 +5,26 @@ message before anyone looks at it: unknown verbs, missing or unknown fields and 
 of another type are refused.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from ditto.errors import MessageError, RequestError
 from ditto.files import Json, JsonValue
 from ditto.fixedpoint import Array
+from ditto.plan import Audit
 
 Arrays = dict[str, Array]
 
 _CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", strict=False)
 _ARRAYS = "arrays"
+_AUDIT = ("audit", "lot")
+LOT_BYTES = 32
+_Hex = Annotated[str, Field(pattern=f"^[0-9a-f]{{{2 * LOT_BYTES}}}$")]
 
 
 class Message:
@@ -69,6 +74,8 @@ class RunReply(Message):
     """Of each output, by its number: the party's summand and a hash of the next
     party's (``Revealed``), or the whole of what is public; and the party's word of the
     range check, if the plan has one."""
+    audit: tuple[int, int, float] | None = None
+    """Bytes sent, rounds and seconds of the proofs, if there were any."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,27 @@ class Turn:
         return Turn(self.conversation, self.number + 1)
 
 
+@dataclass(frozen=True)
+class Lot:
+    """What one party gets of the client's choice whether a run is audited."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    secret: _Hex = field(repr=False)
+    """Told to the other parties after the run."""
+    digests: tuple[_Hex, _Hex, _Hex]
+    """Of the secrets of all three (``lot_digest``)."""
+
+    def fits(self, rank: int) -> bool:
+        """Whether this is what the party of a rank may be asked to tell."""
+        return lot_digest(bytes.fromhex(self.secret)) == self.digests[rank]
+
+
+def lot_digest(secret: bytes | bytearray) -> str:
+    """SHA-256 of the secret of a lot."""
+    return hashlib.sha256(secret).hexdigest()
+
+
 @dataclass(frozen=True, eq=False)
 class RunPlan(Request[RunReply]):
     """Run a plan with a model's weights on the client's shares."""
@@ -154,6 +182,10 @@ class RunPlan(Request[RunReply]):
     arrays: Arrays = field(default_factory=dict, repr=False)
     request_id: str = ""
     """The same at all three parties and never used again; masks are bound to it."""
+    audit: Audit = "off"
+    """What the parties prove to each other before they answer."""
+    lot: Lot | None = None
+    """They prove it if the three lots say so; None: always."""
 
 
 @dataclass(frozen=True)
@@ -194,16 +226,18 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
 
 
 def encode(message: Message) -> tuple[Json, Arrays]:
-    """A message as JSON and arrays."""
+    """A message as JSON and arrays; the audit is told if there is one."""
     body: Json = {}
     arrays: Arrays = {}
     for each in fields(message):  # type: ignore[arg-type]  # messages are dataclasses
         value = getattr(message, each.name)
+        if each.name in _AUDIT and value == each.default:
+            continue
         if each.name == _ARRAYS:
             arrays |= value
         elif isinstance(value, bytes):
             arrays[each.name] = np.frombuffer(value, np.uint8)
-        elif isinstance(value, Turn):
+        elif isinstance(value, Turn | Lot):
             body[each.name] = vars(value)
         else:
             body[each.name] = value

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import ditto.errors
 from ditto.errors import (
+    AuditError,
     BusyError,
     DeadlineError,
     DisagreementError,
@@ -35,6 +36,7 @@ _CODES: tuple[tuple[type[DittoError], str], ...] = (
     (DeadlineError, "DEADLINE_EXCEEDED"),
     (RequestError, "INVALID_ARGUMENT"),
     (MessageError, "INVALID_ARGUMENT"),
+    (AuditError, "ABORTED"),
     (DisagreementError, "ABORTED"),
     (PeerIdentityError, "UNAUTHENTICATED"),
     (PeerError, "UNAVAILABLE"),

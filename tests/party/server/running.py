@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ditto.owner import signature_of
 from ditto.owner.remote import RemotePublisher
 from ditto.party.server.config import read_config
 from ditto.party.server.host import PartyHost
-from ditto.plan import Plan
+from ditto.plan import Audit, Plan
 from ditto.wire import RunPlan, Turn
 from ditto.wire.messages import encode
 from ditto.wire.methods import CALL
@@ -31,15 +31,28 @@ NEXT_VERSION = "0.1.0"
 class Service:
     """Three parties in threads of this process, with a model and who asks it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        audit: Audit = "off",
+        audit_chance: float = 1.0,
+        *,
+        provable: bool = False,
+        **limits: int,
+    ) -> None:
+        told = {
+            "queue_length": 2,
+            "states_per_client": 2,
+            "max_request_bytes": 1 << 20,
+        }
         self.files: Files = make_deployment(
             folder,
             last_version=NEXT_VERSION,
-            queue_length=2,
-            states_per_client=2,
-            max_request_bytes=1 << 20,
+            audit=audit,
+            audit_chance=audit_chance,
+            **(told | limits),
         )
-        self.plans: tuple[Plan, Plan] = compiled()
+        self.plans: tuple[Plan, Plan] = compiled(provable=provable)
         self.hosts = [self.start(rank) for rank in range(3)]
         self.wait_until_ready()
         self.bundle = export_toy(
@@ -69,9 +82,15 @@ class Service:
         credentials = self.files.credentials(self.files.member(role, name, domain))
         return PartyConnection(self.files.agreement, credentials, rank, 0)
 
-    def client(self, name: str = "alice", seconds: float = 30.0) -> RemoteDeployment:
+    def client(
+        self,
+        name: str = "alice",
+        seconds: float = 30.0,
+        audit: Audit = "off",
+        audit_chance: float | None = None,
+    ) -> RemoteDeployment:
         credentials = self.files.credentials(self.files.member("client", name))
-        trios = Trios(self.files.agreement, credentials)
+        trios = Trios(self.files.agreement, credentials, audit, audit_chance)
         return RemoteDeployment(trios, time.monotonic() + seconds)
 
     def runs(self, turn: Turn, x: Any = X) -> list[RunPlan]:
@@ -95,14 +114,29 @@ def turn() -> Turn:
     return Turn(uuid.uuid4().hex)
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what will be so in a moment."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def new_id() -> str:
     return uuid.uuid4().hex
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Service]:
+def running(
+    folder: Path,
+    audit: Audit = "off",
+    audit_chance: float = 1.0,
+    *,
+    provable: bool = False,
+    **limits: int,
+) -> Iterator[Service]:
     """Parties that are ready, until the end."""
-    service = Service(folder)
+    service = Service(folder, audit, audit_chance, provable=provable, **limits)
     try:
         yield service
     finally:

@@ -8,6 +8,7 @@ import numpy as np
 
 import ditto
 from ditto.client.bundle import Offer
+from ditto.compiler import PROFILES
 from ditto.models import Head
 from ditto.owner import Description, Exported, export_bundle
 from ditto.plan import Plan
@@ -27,9 +28,15 @@ def further(w: Any, x: Any, y: Any) -> Any:
     return y.sum(-1), y
 
 
-def compiled() -> tuple[Plan, Plan]:
+def compiled(*, provable: bool = False) -> tuple[Plan, Plan]:
+    profile = PROFILES["ditto"].replace(provable=provable)
     begin = ditto.compile(
-        first, (W, X), calibration=[(W, X)], weight_argnums=(0,), retain_outputs=(1,)
+        first,
+        (W, X),
+        calibration=[(W, X)],
+        weight_argnums=(0,),
+        retain_outputs=(1,),
+        profile=profile,
     )
     arguments = (W, X, np.asarray(first(W, X)[1]))
     go_on = ditto.compile(
@@ -40,6 +47,7 @@ def compiled() -> tuple[Plan, Plan]:
         state_argnums=(2,),
         retain_outputs=(1,),
         reuse_shares_of=begin,
+        profile=profile,
     )
     return begin, go_on
 

@@ -11,6 +11,8 @@ from ditto.fixedpoint import Array
 
 Reals64 = npt.NDArray[np.float64]
 
+_ENDLESS = 2.0**48
+"""A bound that says nothing: no ring holds it. Squares of less fit in float32."""
 _POINTS = 1024
 """Where a function of one tensor is looked at. Between Chebyshev points a polynomial of
 degree k is larger than on them by at most 1/cos(pi k / 2 N): for squarings up to degree
@@ -99,8 +101,9 @@ def exactly(value: Array) -> Bound:
 
 
 def of_rows(rows: Rows) -> Bound:
-    """Of a tensor whose rows are known."""
-    return Bound(rows.low, rows.high, rows=rows)
+    """Of a tensor whose rows are known, as long as these say anything."""
+    bound = Bound(rows.low, rows.high, rows=rows)
+    return bound if bound.largest < _ENDLESS else UNKNOWN
 
 
 def rows_along(
@@ -116,7 +119,7 @@ def rows_along(
     sizes = tuple(shape[a] for a in axes)
     if bound.value is not None:
         return _known_rows(np.asarray(bound.value, np.float32), axes, sizes)
-    if not bound.known:
+    if not bound.largest < _ENDLESS:
         return None
     low, high = (np.full(prod(sizes), end, np.float32) for end in _ends(bound))
     return Rows.between(axes, sizes, low, high)

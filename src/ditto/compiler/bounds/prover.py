@@ -38,6 +38,15 @@ from ditto.compiler.bounds.bound import (
     of_rows,
     rows_along,
 )
+from ditto.compiler.bounds.intervals import (
+    SLACK,
+    combined,
+    of_lines,
+    of_table,
+    on_grid,
+    slackened,
+    summed,
+)
 from ditto.compiler.bounds.movement import moved
 from ditto.compiler.bounds.products import WHOLE, contraction_bound
 from ditto.compiler.bounds.rows import Rows
@@ -46,23 +55,19 @@ from ditto.compiler.bounds.structure import (
     is_centred,
     normalised,
     share_of,
+    weighted_mean,
 )
 from ditto.compiler.calibrate import Range
 from ditto.compiler.passes.tabulate import is_square
 from ditto.fixedpoint import Array
-from ditto.operations import Trait, evaluate, has
+from ditto.operations import Trait, evaluate_plain, has
 from ditto.plan import Graph, Node
 
-SLACK = 1 + 1 / 64
-"""Of every product and normalisation: weights and operands are rounded to 10 bits and
-more, a recast errs by an ulp, a table of an inverse root by far less than this."""
 _MOST_KNOWN = 1 << 25
 """Elements of the largest array that is computed because it is always the same."""
 _ALONG = ("add", "sub", "mul", "neg", "max", "min", "combine", "within", "exp", "tanh",
           "logistic", "gelu", "gelu_tanh", "silu", "abs", "exp_negative")  # fmt: skip
 """Operations that a curve is followed through."""
-_POINTS = 4097
-"""Where straight lines are looked at: many more than they have cells."""
 _DEGREES: Mapping[str, Callable[[Sequence[int]], int]] = {"mul": sum}
 
 
@@ -116,6 +121,10 @@ class _Prover:
             found = normalised(graph, i) if node.op == "mul" else None
             if found is not None and found.weight is not None:
                 last[found.weight] = i  # looked at again behind the root
+            mean = weighted_mean(graph, i) if node.op == "mul" else None
+            if mean is not None:
+                for u in graph.nodes[mean.product].inputs:
+                    last[u] = max(last[u], i)  # and behind the quotient
         reach: list[tuple[float, float]] = []
         curves: dict[int, Curve] = {}
         for i, node in enumerate(graph.nodes):
@@ -143,7 +152,7 @@ class _Prover:
         operands = [self._bounds[u] for u in node.inputs]
         if all(b.value is not None for b in operands) and node.size <= _MOST_KNOWN:
             values = [b.value for b in operands if b.value is not None]
-            return exactly(np.asarray(evaluate(node.op, node.params, values)))
+            return exactly(evaluate_plain(node.op, node.params, values))
         found = self._rule(i, node, operands)
         curve = self._curve(i, node, operands)
         if curve is not None:
@@ -171,13 +180,13 @@ class _Prover:
                 return self._lookup(node, operands[0])
             case "dot_general":
                 found = contraction_bound(node, shapes, *operands)
-                return _slackened(found)
+                return slackened(found)
             case "mul":
                 return self._product(i, node, operands)
             case "add" | "sub":
                 return self._sum(i, node, operands)
             case "combine":
-                return _combined(node, operands)
+                return combined(node, operands)
             case "neg":
                 return Bound(-operands[0].high, -operands[0].low)
             case "max" | "min":
@@ -189,22 +198,22 @@ class _Prover:
             case "select_n":
                 return self._selected(i, operands)
             case "reduce_sum":
-                return _summed(node, shapes[0], operands[0])
+                return summed(node, shapes[0], operands[0])
             case "reduce_max" | "reduce_min" | "bounded_max" | "bounded_min":
                 return Bound(operands[0].low, operands[0].high)
             case "coarse_max":
-                return _on_grid(node, operands[0])
+                return on_grid(node, operands[0])
             case "within":
                 low, high = (float(node.params[end]) for end in ("low", "high"))
                 (x,) = operands
                 return Bound(max(x.low, low), min(x.high, high))
             case "piecewise_linear":
-                return _of_lines(node, operands[0])
+                return of_lines(node, operands[0])
             case "exponential":
                 top = min(operands[0].high, float(node.params["high"]))
                 return Bound(0.0, math.exp(top) * SLACK)
             case "table_function":
-                return _of_table(node)
+                return of_table(node)
             case op if has(op, Trait.RESHAPES) or op in (
                 "transpose", "slice", "rev", "concatenate", "gather", "dynamic_slice",
                 "dynamic_update_slice", "convert_element_type", "pad",
@@ -231,6 +240,9 @@ class _Prover:
         shared = share_of(self._graph, i)
         if shared is not None and self._bounds[shared].low >= 0:
             return Bound(0.0, WHOLE, shares=True)
+        mean = self._weighted_mean(i)
+        if mean is not None:
+            return mean
         ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
         ends = [0.0 if math.isnan(end) else end for end in ends]
         found = Bound(min(ends), max(ends))
@@ -238,7 +250,20 @@ class _Prover:
         if rows is not None:
             low, high = max(found.low, rows.low), min(found.high, rows.high)
             found = Bound(low, high, rows=rows)
-        return _slackened(found)
+        return slackened(found)
+
+    def _weighted_mean(self, i: int) -> Bound | None:
+        """As the product of shares and rows that it is equal to."""
+        found = weighted_mean(self._graph, i)
+        if found is None:
+            return None
+        product = self._graph.nodes[found.product]
+        operands = [self._bounds[u] for u in product.inputs]
+        if operands[found.side].low < 0:
+            return None
+        operands[found.side] = Bound(0.0, WHOLE, shares=True)
+        shapes = [self._graph.nodes[u].shape for u in product.inputs]
+        return slackened(contraction_bound(product, shapes, *operands))
 
     def _normalised(self, i: int) -> Bound | None:
         """x / sqrt(factor * |x|^2 + eps) is at most 1 / sqrt(factor) long, and then
@@ -252,7 +277,7 @@ class _Prover:
         if found.weight is None:
             return of_rows(rows)
         weights = self._scaled(rows, shape, self._bounds[found.weight])
-        return None if weights is None else _slackened(of_rows(weights))
+        return None if weights is None else slackened(of_rows(weights))
 
     @staticmethod
     def _scaled(rows: Rows, shape: tuple[int, ...], weight: Bound) -> Rows | None:
@@ -421,7 +446,7 @@ def _evaluated(node: Node, values: list[np.ndarray]) -> np.ndarray:
         return np.asarray(
             sum(float(c) * v for c, v in terms) + float(node.params["bias"])
         )
-    return np.asarray(evaluate(node.op, node.params, values), np.float64)
+    return evaluate_plain(node.op, node.params, values).astype(np.float64)
 
 
 def _part_of(node: Node, curve: Curve) -> Curve | None:
@@ -445,52 +470,3 @@ def _checked(bound: Bound, limit: float) -> Bound:
     rows = None if bound.rows is None else bound.rows.below(limit)
     low, high = max(bound.low, -limit), min(bound.high, limit)
     return replace(bound, low=low, high=high, rows=rows)
-
-
-def _slackened(bound: Bound) -> Bound:
-    """Both ends further out."""
-    low = bound.low * SLACK if bound.low < 0 else bound.low / SLACK
-    high = bound.high * SLACK if bound.high > 0 else bound.high / SLACK
-    return replace(bound, low=low, high=high)
-
-
-def _combined(node: Node, operands: list[Bound]) -> Bound:
-    low = high = float(node.params["bias"])
-    for c, b in zip(node.params["coefficients"], operands, strict=True):
-        ends = sorted((float(c) * b.low, float(c) * b.high))
-        low, high = low + ends[0], high + ends[1]
-    return Bound(low, high)
-
-
-def _summed(node: Node, shape: tuple[int, ...], x: Bound) -> Bound:
-    axes = tuple(int(a) for a in node.params["axes"])
-    count = math.prod(shape[a] for a in axes)
-    low, high = min(x.low * count, 0.0), max(x.high * count, 0.0)
-    if x.low > 0:
-        low = x.low * count
-    if x.rows is not None and x.rows.axes == axes:
-        least, most = x.rows.total()
-        return Bound(max(low, least), min(high, most))
-    return Bound(low, high)
-
-
-def _on_grid(node: Node, x: Bound) -> Bound:
-    low, high, step = (float(node.params[n]) for n in ("low", "high", "step"))
-    return Bound(max(x.low, low) - step, min(x.high, high) + step)
-
-
-def _of_table(node: Node) -> Bound:
-    """The function at the ends of its table, whatever it is asked for."""
-    ends = np.array([node.params["low"], node.params["high"]])
-    values = np.asarray(evaluate("table_function", node.params, [ends]), np.float64)
-    return Bound(float(values.min()) / SLACK, float(values.max()) * SLACK)
-
-
-def _of_lines(node: Node, x: Bound) -> Bound:
-    """Straight lines where they are used: on the range of x and of their cells."""
-    low, high = (float(node.params[end]) for end in ("low", "high"))
-    if low < x.high and x.low < high:
-        low, high = max(x.low, low), min(x.high, high)
-    points = np.linspace(low, high, _POINTS)
-    values = np.asarray(evaluate(node.op, node.params, [points]), np.float64)
-    return _slackened(Bound(float(values.min()), float(values.max())))

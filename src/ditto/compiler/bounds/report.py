@@ -48,10 +48,6 @@ HELD: tuple[Held, ...] = ("proven", "caught", "sampled")
 
 _NEARLY = 1.004
 """How far beyond its ends a fit is still as good as inside."""
-_BESIDE_GRID = 0.75
-"""How far beside a grid, in its widths, a level outside is told for certain: by levels
-that nothing in the range has, and further out by cells of an eighth of the grid, of
-which sixteen are told apart."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +161,9 @@ def _place(plan: Plan, k: int, step: Step, origins: Sequence[int]) -> _Place | N
     node = origins[step.inputs[0]]
     if isinstance(kind, CoarseMax):
         grid, ulp = kind.grid(held.fxp), held.fxp.ulp
-        room = _BESIDE_GRID * grid.levels * 2.0**kind.cut * ulp
+        seen = FAR_REACH[grid.words_of_ring] * grid.levels * 2.0**kind.cut * ulp
+        ring = 2 * held.fxp.max_value - max(abs(kind.low), abs(kind.high)) * ulp
+        room = min(seen, ring)  # beyond its ring a value counts around
         return _Place(k, "grid", node, kind.low * ulp, kind.high * ulp, room)
     if isinstance(kind, PiecewiseLinear | Exponential):
         grid, ulp = kind.between(held.fxp, made.fxp).grid, held.fxp.ulp

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import permutations
 
+from ditto.compiler.bounds.products import Contraction
 from ditto.compiler.passes.tabulate import argument, unmoved
 from ditto.plan import Graph
 
@@ -58,39 +59,74 @@ def _is_length(graph: Graph, i: int, x: int) -> bool:
 
 
 def is_centred(graph: Graph, i: int) -> bool:
-    """Whether node i is x minus the mean of its rows."""
+    """Whether node i is x minus the mean of its rows, or a number of times that."""
     node = graph.nodes[i]
     if node.op != "sub":
         return False
-    x, mean = node.inputs
+    x, times, moved = argument(graph, node.inputs[0])
     shape = graph.nodes[x].shape
-    source, factor, summand = argument(graph, unmoved(graph, mean))
+    source, factor, summand = argument(graph, unmoved(graph, node.inputs[1]))
     total = graph.nodes[unmoved(graph, source)]
-    if total.op != "reduce_sum" or total.inputs[0] != x or summand or not shape:
+    if total.op != "reduce_sum" or total.inputs[0] != x or moved or summand:
         return False
     whole = [int(a) for a in total.params["axes"]] == [len(shape) - 1]
-    return whole and abs(factor * shape[-1] - 1) < 1e-5
+    return whole and abs(factor * shape[-1] / times - 1) < 1e-5
 
 
 def share_of(graph: Graph, i: int) -> int | None:
     """x, if node i is x divided by the sums of its rows."""
     for x, other in permutations(graph.nodes[i].inputs, 2):
-        inverse = graph.nodes[unmoved(graph, other)]
-        table = inverse.op == "table_function"
-        if not (inverse.op == "reciprocal" or table):
-            continue
-        if table and (
-            inverse.params["function"] != "reciprocal"
-            or (inverse.params["factor"], inverse.params["summand"]) != (1.0, 0.0)
-        ):
-            continue
-        total = graph.nodes[unmoved(graph, inverse.inputs[0])]
-        last = len(graph.nodes[x].shape) - 1
-        if total.op != "reduce_sum" or total.inputs[0] != x:
-            continue
-        if [int(a) for a in total.params["axes"]] == [last]:
+        if _inverted_rows(graph, unmoved(graph, other)) == x:
             return x
     return None
+
+
+@dataclass(frozen=True)
+class WeightedMean:
+    """(x v) / sum(x): the rows of v, weighted by the shares of x in its sums."""
+
+    product: int
+    """x v."""
+    side: int
+    """Which operand of it x is."""
+
+
+def weighted_mean(graph: Graph, i: int) -> WeightedMean | None:
+    """What node i is, if it is that."""
+    for product, other in permutations(graph.nodes[i].inputs, 2):
+        dot, spread = graph.nodes[product], graph.nodes[other]
+        if dot.op != "dot_general" or spread.op != "broadcast_in_dim":
+            continue
+        shapes = [graph.nodes[u].shape for u in dot.inputs]
+        axes = Contraction.of(dot, shapes)
+        x = _inverted_rows(graph, spread.inputs[0])
+        for side in (0, 1):
+            last = len(shapes[side]) - 1
+            if dot.inputs[side] != x or axes.contracted[side] != (last,):
+                continue
+            kept = [axes.place(side, axis) for axis in range(last)]
+            if [int(a) for a in spread.params["broadcast_dimensions"]] == kept:
+                return WeightedMean(product, side)
+    return None
+
+
+def _inverted_rows(graph: Graph, i: int) -> int | None:
+    """x, if node i is the reciprocal of the sums of its rows."""
+    inverse = graph.nodes[i]
+    table = inverse.op == "table_function"
+    if not (inverse.op == "reciprocal" or table):
+        return None
+    if table and (
+        inverse.params["function"] != "reciprocal"
+        or (inverse.params["factor"], inverse.params["summand"]) != (1.0, 0.0)
+    ):
+        return None
+    total = graph.nodes[unmoved(graph, inverse.inputs[0])]
+    if total.op != "reduce_sum":
+        return None
+    last = len(graph.nodes[total.inputs[0]].shape) - 1
+    whole = [int(a) for a in total.params["axes"]] == [last]
+    return total.inputs[0] if whole else None
 
 
 def below_maximum(graph: Graph, i: int) -> float | None:

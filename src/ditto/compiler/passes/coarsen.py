@@ -15,7 +15,7 @@ from ditto.operations import Trait, has
 from ditto.plan import Graph
 from ditto.protocols.coarse_max import MOST_LEVELS
 
-_STEPS = ((0.5, 64), (1.0, MOST_LEVELS), (2.0, MOST_LEVELS))
+_STEPS = ((0.5, 32), (1.0, 32), (2.0, MOST_LEVELS))
 """Steps of the grid, and how many levels each is worth."""
 
 

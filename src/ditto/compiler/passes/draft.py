@@ -236,7 +236,7 @@ class Draft:
         """What node i is carried at in the low ring."""
         if self.types is None:
             return LOW_FIXED
-        return FxpType(LOW_BITS, self.types.frac[i])
+        return FxpType(self.types.bits[i], self.types.frac[i])
 
     def zero(self, bits: int, dtype: str) -> int:
         """Shares of nothing; what is added to them becomes shares that add up."""

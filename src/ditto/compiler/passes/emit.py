@@ -15,6 +15,7 @@ from ditto.compiler.passes.order import without_waste
 from ditto.compiler.passes.region import TABLE, RegionWriter
 from ditto.compiler.passes.rings import Placement, power_of_two, regions
 from ditto.compiler.passes.subscripts import subscripts
+from ditto.compiler.passes.tabulate import sees_scores
 from ditto.compiler.passes.types import Types
 from ditto.compiler.profile import Profile
 from ditto.fixedpoint import FxpType
@@ -107,6 +108,7 @@ class Emitter:
             tuple(outputs),
             result,
             self.profile.range_check,
+            self.profile.provable,
         )
         shorter, kept = without_waste(plan)
         return shorter, [draft.origins[v] for v in kept]
@@ -189,10 +191,14 @@ class Emitter:
             return self._low(node.inputs[0])
         if node.op == "reduce_sum" and node.dtype == "float32":
             return self._sum_over(node, kind)
-        made = draft.value(node.shape, kind, node.dtype)
         if node.op in SUMS:
-            inputs = [self._mixed(u, kind) for u in node.inputs]
-            return draft.step(SUMS[node.op](), inputs, made, node.scope)
+            natural = None if self.types is None else self.types.natural.get(i)
+            held = kind if natural is None else FxpType(LOW_BITS, natural)
+            made = draft.value(node.shape, held, node.dtype)
+            inputs = [self._mixed(u, held) for u in node.inputs]
+            draft.step(SUMS[node.op](), inputs, made, node.scope)
+            return draft.recast(made, kind, node.scope)
+        made = draft.value(node.shape, kind, node.dtype)
         if node.op == "select_n":
             which, *cases = node.inputs
             inputs = [draft.plain(which), *(self._mixed(u, kind) for u in cases)]
@@ -379,8 +385,10 @@ class Emitter:
         assert self.types is not None  # noqa: S101
         draft, (u,), params = self._draft, node.inputs, node.params
         width = round(math.log2(params["width"]))
-        frac = min(self.types.frac[u], int(params["most_frac"]))
-        held = FxpType(LOW_BITS, max(frac, -width))
+        frac, bits = self.types.frac[u], self.types.bits[u]
+        if not sees_scores(self.graph, i, frac + LOW_BITS - bits):
+            frac = min(frac, int(params["most_frac"]))
+        held = FxpType(bits, max(frac, -width))
         low, high = (round(math.ldexp(params[n], held.frac)) for n in ("low", "high"))
         step = Exponential(
             low=low,

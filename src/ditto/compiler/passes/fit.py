@@ -135,14 +135,28 @@ def fit(
 
 
 def cheapest_fit(
-    name: str, radius: float, error: float, *, clamped: bool = False
+    name: str,
+    radius: float,
+    error: float,
+    *,
+    clamped: bool = False,
+    most_bits: float = math.inf,
 ) -> Fit | None:
-    """The smallest polynomial within the error, if one of moderate degree is."""
+    """The smallest polynomial within the error, if one of moderate degree is and it
+    takes no more bits."""
     for degree in range(_first_degree(name, radius, error), MAX_DEGREE):
+        if _least_bits(degree) > most_bits:
+            return None
         found = fit(name, radius, degree, clamped=clamped, error=error)
         if found is not None and found.error <= error:
-            return found
+            return found if found.bits <= most_bits else None
     return None
+
+
+@lru_cache(maxsize=MAX_DEGREE)
+def _least_bits(degree: int) -> int:
+    """Of a polynomial of this degree or above, on a range that scales freely."""
+    return _PRODUCT + min(_evaluation_bits(d) for d in range(degree, MAX_DEGREE))
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,12 @@
 """Straight lines for functions of one variable, on cells of one width.
 
-The protocol finds x in its cell or in the one before, so a line is fitted on two cells.
+The protocol finds x in its cell or in the one before, as the shares fall: the nearer x
+is to the middle of a line's two cells, the more often it lies on that line. A line is
+fitted to that: where it is used it is off by nothing on average, and by the least
+square. Its error is sqrt(2) times the root of that square, so that the error of a
+polynomial, which swings between two ends, means the same. At the ends of its cells,
+where it is hardly used, it may be off by three times as much.
+
 Slopes and intercepts have few bits, since every bit of theirs is paid for: what a width
 of cells and so many bits come to is what the protocol declares, and the cheapest that
 keep the error are taken.
@@ -16,12 +22,16 @@ import numpy as np
 from ditto.compiler.passes.fit import SHAPES, Reals
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType
-from ditto.protocols import Grid, Lines, PiecewiseLinear, piecewise_linear_cost
+from ditto.protocols import Grid, Lines, PiecewiseLinear
 
 _BITS = 32
 _POINTS = 17
-"""Where a line is looked at on its cells: between, a function of ours bends by less
-than 2^-8 of the error."""
+"""Where a line is looked at on its cells."""
+_USE = 1 - np.abs(np.linspace(-1, 1, _POINTS))
+_USE /= _USE.sum()
+"""How often a line is used, at these points."""
+_SWING = math.sqrt(2)
+"""The largest value of a wave beside the root of its mean square."""
 _WIDTHS = range(1, 7)
 """Cells are 2^-1 to 2^-6 wide."""
 _GUARD = 32
@@ -44,7 +54,7 @@ class FittedLines:
     width: float
     operand_frac: int
     error: float
-    """The largest, with what x loses to its frac."""
+    """That of the worst line, with what x loses to its frac."""
     bits: float
     """Bits an element that they send."""
     most_frac: int
@@ -58,10 +68,25 @@ def fit_lines(name: str, reach: float, error: float) -> FittedLines | None:
     """The cheapest lines within the error for |x| up to ``reach``, if there are any."""
     found: FittedLines | None = None
     for exponent in _WIDTHS:
+        if found is not None and _least_bits(name, reach, exponent) > found.bits:
+            continue
         for each in _candidates(name, reach, error, exponent):
             if found is None or (each.bits, each.error) < (found.bits, found.error):
                 found = each
     return found
+
+
+def _least_bits(name: str, reach: float, exponent: int) -> float:
+    """What the coarsest lines cost on cells of this width, however wrong they are;
+    infinity if the ring has no room for them, so for none."""
+    width = 2.0**-exponent
+    half = _half_range(reach, width)
+    lines, _ = _rounded_lines(
+        name, half, exponent, _SLOPE_FRACS.start, _INTERCEPT_FRACS.start
+    )
+    frac = _OPERAND_FRACS.start
+    priced = _priced(lines, half * width, width, frac, math.inf)
+    return math.inf if priced is None else priced.bits
 
 
 def _candidates(
@@ -77,10 +102,10 @@ def _candidates(
             lines, largest = _rounded_lines(
                 name, half, exponent, slope_frac, intercept_frac
             )
-            needed = _operand_frac(lines, error - largest)
+            needed = _operand_frac(lines, math.sqrt(max(0, error**2 - largest**2)))
             if needed is None:
                 continue
-            total = largest + _operand_error(lines, needed)
+            total = math.hypot(largest, _operand_error(lines, needed))
             priced = _priced(lines, half * width, width, needed, total)
             if priced is not None:
                 yield priced
@@ -95,7 +120,8 @@ def _operand_frac(lines: Lines, error: float) -> int | None:
 
 
 def _operand_error(lines: Lines, frac: int) -> float:
-    return 1.5 * math.ldexp(lines.steepest, -frac)
+    """Three shares are rounded: their square is a quarter of an ulp's."""
+    return _SWING * 0.5 * math.ldexp(lines.steepest, -frac)
 
 
 def _half_range(reach: float, width: float) -> int:
@@ -116,28 +142,43 @@ def _guard(levels: int) -> int:
 
 @lru_cache(maxsize=256)
 def _least_error(name: str, half: int, exponent: int) -> float:
-    """Below which no line with any bits comes, on cells of this width: half of how far
-    the function is from its chord at the middle of two cells."""
-    _, y = _points(name, half, exponent)
-    chord = (y[:, 0] + y[:, -1]) / 2
-    return float(np.abs(chord - y[:, _POINTS // 2]).max()) / 2
+    """Of the worst line on cells of this width, with as many bits as it takes."""
+    x, y = _points(name, half, exponent)
+    rest = y - _slopes(x, y)[:, None] * x
+    return float(_errors(rest, _means(rest)).max())
+
+
+def _slopes(x: Reals, y: Reals) -> Reals:
+    """Of the lines with the least square."""
+    centred = x - _means(x)[:, None]
+    slopes: Reals = _means(centred * y) / _means(centred**2)
+    return slopes
+
+
+def _means(values: Reals) -> Reals:
+    """Of every line, where it is used."""
+    means: Reals = values @ _USE
+    return means
+
+
+def _errors(rest: Reals, intercepts: Reals) -> Reals:
+    errors: Reals = _SWING * np.sqrt(_means((rest - intercepts[:, None]) ** 2))
+    return errors
 
 
 @lru_cache(maxsize=4096)
 def _rounded_lines(
     name: str, half: int, exponent: int, slope_frac: int, intercept_frac: int
 ) -> tuple[Lines, float]:
-    """The best lines with these fracs, and their largest error."""
-    width, middles = 2.0**-exponent, np.arange(-half - 1, half + 2)
+    """The best lines with these fracs, and the error of the worst."""
+    middles = np.arange(-half - 1, half + 2)
     x, y = _points(name, half, exponent)
-    secant = np.rint(np.ldexp((y[:, -1] - y[:, 0]) / (2 * width), slope_frac))
+    nearest = np.rint(np.ldexp(_slopes(x, y), slope_frac))
     tried: list[tuple[Reals, Reals, Reals]] = []
-    for slopes in (secant, secant - 1, secant + 1):  # may meet a better intercept
+    for slopes in (nearest, nearest - 1, nearest + 1):  # may meet a better intercept
         rest = y - np.ldexp(slopes, -slope_frac)[:, None] * x
-        middle = (rest.max(axis=1) + rest.min(axis=1)) / 2
-        intercepts = np.rint(np.ldexp(middle, intercept_frac))
-        gaps = np.abs(rest - np.ldexp(intercepts, -intercept_frac)[:, None])
-        errors = gaps.max(axis=1)
+        intercepts = np.rint(np.ldexp(_means(rest), intercept_frac))
+        errors = _errors(rest, np.ldexp(intercepts, -intercept_frac))
         tried.append((slopes, intercepts, errors))
     chosen = np.argmin([errors for _, _, errors in tried], axis=0)
     slopes, intercepts, errors = (
@@ -183,7 +224,7 @@ def _priced(
         function = PiecewiseLinear(grid, _USUAL, operand_frac, lines)
     except FixedPointTypeError:
         return None
-    cost = piecewise_linear_cost(_PRICED, function, checked=True)
+    cost = function.cost(_PRICED, checked=True)
     return FittedLines(
         lines,
         -half,

@@ -16,18 +16,15 @@ from ditto.plan import Graph
 
 def look_up(graph: Graph, secret: list[bool]) -> Graph:
     """Name the lookups by secret ids."""
-    place: dict[int, int] = {}
 
-    def rule(
-        builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
-    ) -> int | None:
+    def rule(builder: Builder, old: Graph, i: int, _: tuple[int, ...]) -> int | None:
         node = old.nodes[i]
-        place.update(zip(node.inputs, inputs, strict=True))
         found = _gathered(old, i) or _multiplied(old, i)
         if found is None or not secret[found[1]]:
             return None
         table, ids = found
-        return builder.emit("lookup", place[table], place[ids], scope=node.scope)
+        operands = builder.place[table], builder.place[ids]
+        return builder.emit("lookup", *operands, scope=node.scope)
 
     return rewrite(graph, rule)
 

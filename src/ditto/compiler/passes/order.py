@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ditto.compiler.passes.schedule import scheduled
 from ditto.plan import Plan, Step
 from ditto.steps import definition
 
@@ -15,7 +16,7 @@ def without_waste(plan: Plan) -> tuple[Plan, list[int]]:
         if alive & set(step.outputs):
             steps.append(step)
             alive |= {*step.inputs, *step.outputs}
-    steps = _scheduled(steps[::-1])
+    steps = scheduled(plan, steps[::-1])
     alive |= {v for spec in plan.inputs for v in spec.encodings}
     number = {v: k for k, v in enumerate(sorted(alive))}
     kinds = [definition(step) for step in steps]
@@ -42,17 +43,3 @@ def without_waste(plan: Plan) -> tuple[Plan, list[int]]:
         outputs=tuple(replace(o, value=number[o.value]) for o in plan.outputs),
     )
     return shorter, sorted(alive)
-
-
-def _scheduled(steps: list[Step]) -> list[Step]:
-    """The steps by the number of interactive ones before them, so that those which do
-    not wait for each other stand side by side."""
-    depth: dict[int, int] = {}
-    keys: list[tuple[int, bool, bool]] = []
-    for step in steps:
-        talks = step.kind.interactive
-        level = max((depth.get(v, 0) for v in step.inputs), default=0) + talks
-        depth |= dict.fromkeys(step.outputs, level)
-        keys.append((level, not talks, talks and step.kind.batchable))
-    order = sorted(range(len(steps)), key=lambda i: keys[i])
-    return [steps[i] for i in order]

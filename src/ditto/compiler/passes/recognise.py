@@ -7,13 +7,11 @@ functions we know. The exp of softmax is told by its operand, x less a maximum o
 
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ditto.compiler.builder import Builder, rewrite
 from ditto.fixedpoint import Array
-from ditto.operations import Trait, evaluate_quickly, has
+from ditto.operations import Trait, evaluate_plain, has
 from ditto.plan import Graph, Params
 
 _FAR = (-100.0, -30.0, -15.0, -9.0, 9.0, 15.0, 30.0, 100.0)
@@ -33,10 +31,7 @@ FUNCTIONS: dict[str, Params] = {
 
 def recognise(graph: Graph) -> Graph:
     """Name the functions that a profile replaces."""
-    grid = jnp.asarray(_GRID)
-    known = {
-        n: np.asarray(evaluate_quickly(n, p, [grid])) for n, p in FUNCTIONS.items()
-    }
+    known = {n: evaluate_plain(n, p, [_GRID]) for n, p in FUNCTIONS.items()}
     found: dict[int, tuple[str, int]] = {}
     covered: set[int] = set()
     for i in range(len(graph.nodes) - 1, -1, -1):
@@ -46,22 +41,17 @@ def recognise(graph: Graph) -> Graph:
                 found[i] = match[:2]
                 covered |= match[2]
 
-    place: dict[int, int] = {}
-
     def rule(
         builder: Builder, old: Graph, i: int, inputs: tuple[int, ...]
     ) -> int | None:
         node = old.nodes[i]
-        place.update(zip(node.inputs, inputs, strict=True))
         if i in found:
             name, source = found[i]
-            operand = (place[source],)
-            place[i] = builder.emit_encoded(name, operand, FUNCTIONS[name], node.scope)
-        elif node.op == "exp" and less_its_maximum(old, node.inputs[0]):
-            place[i] = builder.emit("exp_negative", *inputs, scope=node.scope)
-        else:
-            place[i] = builder.emit_encoded(node.op, inputs, node.params, node.scope)
-        return place[i]
+            operand = (builder.place[source],)
+            return builder.emit_encoded(name, operand, FUNCTIONS[name], node.scope)
+        if node.op == "exp" and less_its_maximum(old, node.inputs[0]):
+            return builder.emit("exp_negative", *inputs, scope=node.scope)
+        return builder.emit_encoded(node.op, inputs, node.params, node.scope)
 
     return rewrite(graph, rule)
 
@@ -108,7 +98,7 @@ def _operands(graph: Graph, i: int) -> list[int]:
 def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Array | None:
     if graph.nodes[source].dtype != "float32":
         return None
-    values: dict[int, jax.Array] = {source: jnp.asarray(_GRID)}
+    values: dict[int, Array] = {source: _GRID}
     for i in piece:
         node = graph.nodes[i]
         for u in node.inputs:
@@ -116,12 +106,12 @@ def _evaluate(graph: Graph, piece: Sequence[int], source: int) -> Array | None:
                 number = graph.uniform(u)
                 if number is None:
                     return None
-                values[u] = jnp.asarray(number, graph.nodes[u].dtype)
+                values[u] = np.asarray(number, graph.nodes[u].dtype)
         operands = [values[u] for u in node.inputs]
         if node.dtype != "float32":
             return None
-        values[i] = evaluate_quickly(node.op, node.params, operands)
-    result = np.asarray(values[piece[-1]])
+        values[i] = evaluate_plain(node.op, node.params, operands)
+    result = values[piece[-1]]
     return result if result.shape == _GRID.shape else None
 
 

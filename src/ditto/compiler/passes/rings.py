@@ -58,6 +58,16 @@ def secrets(graph: Graph, public_inputs: Sequence[bool]) -> list[bool]:
     return found
 
 
+def secret_numbers(graph: Graph, i: int, placements: list[Placement]) -> list[int]:
+    """The secret operands of a node that carry numbers."""
+    nodes = graph.nodes
+    return [
+        u
+        for u in nodes[i].inputs
+        if placements[u] != "public" and nodes[u].dtype != "bool"
+    ]
+
+
 def assign_rings(
     graph: Graph, known: list[Range], secret: list[bool]
 ) -> list[Placement]:
@@ -71,9 +81,11 @@ def assign_rings(
             magnitude = sum(math.log2(known[u].rms) for u in node.inputs)
             if (finest + magnitude) / 2 < _MIN_PRECISION:
                 placements[i] = "high"
-        if placements[i] == "scale" and _spread(graph, i) > _MAX_SPREAD:
-            placements[i] = "high"
     users = graph.users()
+    for i in range(len(graph.nodes)):
+        wide = placements[i] == "scale" and _spread(graph, i) > _MAX_SPREAD
+        if wide and not _is_summand(graph, i, known, users[i]):
+            placements[i] = "high"
     for i in range(len(graph.nodes) - 1, -1, -1):
         if placements[i] in ("linear", "scale", "product") and users[i]:
             above = all(placements[u] == "high" for u in users[i])
@@ -111,6 +123,15 @@ def _spread(graph: Graph, i: int) -> float:
             sizes = np.abs(values[values != 0].astype(np.float64))
             return float(np.log2(sizes.max() / sizes.min())) if sizes.size else 0.0
     return 0.0
+
+
+def _is_summand(graph: Graph, i: int, known: list[Range], users: Sequence[int]) -> bool:
+    """Whether a value is only added to others, to no less than itself: then small
+    elements need no more bits than the sum has, as with the sines of small angles."""
+    return bool(users) and all(
+        graph.nodes[u].op in ("add", "sub") and known[u].rms >= known[i].rms
+        for u in users
+    )
 
 
 def _placement(graph: Graph, i: int, secret: list[bool]) -> Placement:

@@ -16,9 +16,10 @@ from itertools import permutations
 import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.operations import Trait, evaluate, has
+from ditto.operations import Trait, evaluate_plain, has
 from ditto.plan import Graph, Node
-from ditto.protocols.parabolas import CELLS_TO_POLE, MOST_CELLS
+from ditto.protocols.blocks import FAR_REACH
+from ditto.protocols.parabolas import BITS, CELLS_TO_POLE, MOST_CELLS
 
 _FUNCTIONS = ("reciprocal", "rsqrt")
 _MOST_FOR_ONE, _MOST_WORK, _MOST_WORK_IF_PROVEN = 1 << 20, 1 << 23, 1 << 25
@@ -90,7 +91,7 @@ def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Rang
         if node.op == "table_function":
             (u,) = node.inputs
             ends = np.array([node.params["low"], node.params["high"]])
-            results = np.asarray(evaluate("table_function", node.params, [ends]))
+            results = evaluate_plain("table_function", node.params, [ends])
             found[u] = _reaching(found[u], float(ends[1]) / margins[u])
             found[i] = _reaching(found[i], float(results[0]) / margins[i])
         elif node.op == "exponential":
@@ -243,6 +244,16 @@ def ends_below_grid(graph: Graph, i: int) -> tuple[float, float] | None:
         return None
     low, high, step = (float(top.params[n]) for n in ("low", "high", "step"))
     return low - high - step, step
+
+
+def sees_scores(graph: Graph, i: int, frac: int) -> bool:
+    """Whether the maximum below which exp is taken sees all that its operand may be in
+    the ring, with this frac: then no recast before has to look at it."""
+    ends = ends_below_grid(graph, graph.nodes[i].inputs[0])
+    if ends is None:
+        return False
+    widths = math.ldexp(1.0, BITS - 1 - frac) / -ends[0]
+    return widths <= FAR_REACH[-1]
 
 
 def argument(graph: Graph, i: int) -> tuple[int, float, float]:

@@ -12,8 +12,13 @@ need   the frac at which products take the value, None if only comparisons, regi
 frac   what it is carried at. A product comes out at the sum of its operands' fracs; if
        something needs it coarser, the recast is fused into the product.
 
+A sum is carried at the finest frac of its terms, and recast as a whole where that is
+cheaper than by its parts (``sums``).
+
 A product whose result may have frac S shares S between its operands such that both have
-the same relative precision, by their calibrated magnitudes.
+the same relative precision, by their calibrated magnitudes; beside a weight, by that of
+what is no outlier: the first token of a text in a decoder goes so far that of all other
+tokens nothing would be left.
 
 A weight has one frac for all products that take it, the coarsest they ask for, so that
 it is shared once. Where another plan has shared a weight or keeps a state already, its
@@ -27,31 +32,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.compiler.passes.rings import Placement, power_of_two
+from ditto.compiler.passes.pinned import BITS, find_pinned
+from ditto.compiler.passes.precision import check_precision
+from ditto.compiler.passes.public_factors import PUBLIC_FRAC, exact_frac, magnitude
+from ditto.compiler.passes.rings import Placement, power_of_two, secret_numbers
+from ditto.compiler.passes.sums import CLOSE, Sums, find_sums
+from ditto.compiler.passes.tabulate import sees_scores
 from ditto.errors import FixedPointRangeError
 from ditto.fixedpoint import FxpType
-from ditto.operations import Trait, has
-from ditto.plan import Graph
+from ditto.plan import Graph, Node
 
-BITS = 32
 _PUBLIC_PRECISION = 12
 """Significant bits that a public factor keeps at least."""
-_MIN_SIGNIFICANT = 1
-"""Bits of a typical element that must be left beside a large constant."""
-_ENDLESS = 2.0**12
-"""Such a constant is this large, and so much larger than the values."""
 _PRECISION = 13
 """Significant bits of a typical element that a public factor or a result is worth."""
-_PUBLIC_FRAC = 14
-"""The frac at which public summands that are no integers are added at least."""
 _CUT = 18
 """Bits that a recast may cut of a product: more precision would not be seen."""
-_CLOSE = 2
-"""Bits of precision that are not worth a recast of their own."""
+_MANY = 4
+"""Bits of a contraction that are worth a recast of its result."""
 _SMALL = 16
 """How many times smaller a tensor is whose recast is not worth a bit elsewhere."""
-_MOVES = Trait.RESHAPES | Trait.KEEPS_NUMBERS
-"""What leaves numbers as they are."""
 
 
 @dataclass
@@ -59,8 +59,8 @@ class Types:
     """What the pass found, by node."""
 
     cap: list[int]
-    wants: list[list[int]]
-    """The fracs that products ask for."""
+    wants: list[list[tuple[int, int]]]
+    """The fracs that products ask for, and of how many numbers each product is."""
     need: list[int | None]
     frac: list[int]
     operand_fracs: dict[int, tuple[int, ...]]
@@ -69,9 +69,12 @@ class Types:
     factor_frac: dict[int, int]
     """For scales: the frac of the public factor."""
     natural: dict[int, int]
-    """For products and scales: the frac before a recast."""
+    """For products, scales and sums that are recast as a whole: the frac before."""
+    sums: Sums
     pinned: dict[int, int]
     """Nodes whose frac is given: inputs, and what is only moved about of them."""
+    bits: list[int]
+    """Of the ring it is shared in, unless it is in the high one."""
     given: Mapping[int, int]
     """Inputs that are shared already, and their fracs."""
     weights: Set[int]
@@ -99,7 +102,7 @@ def assign_types(
         _finest(graph, i, known, margins, placements) for i in range(len(graph.nodes))
     ]
     count = len(graph.nodes)
-    wants: list[list[int]] = [[] for _ in range(count)]
+    wants: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     types = Types(
         cap=list(finest),
         wants=wants,
@@ -108,7 +111,9 @@ def assign_types(
         operand_fracs={},
         factor_frac={},
         natural={},
-        pinned=_pinned(graph, placements, known, margins, given or {}),
+        sums=find_sums(graph, placements),
+        pinned=find_pinned(graph, placements, known, margins, given or {}),
+        bits=[BITS] * count,
         given=given or {},
         weights=weights,
         shown=shown,
@@ -118,67 +123,8 @@ def assign_types(
     for i in range(count):
         if placements[i] != "public":
             _forward(graph, i, placements, known, finest, types)
-            _check_precision(graph, i, placements, known, types)
+    check_precision(graph, placements, known, types.frac)
     return types
-
-
-def check_room(seen: Range, held: FxpType, margin: float) -> None:
-    """Refuse a type that another plan chose if it leaves less than half the margin."""
-    due = seen.largest * (1 + (margin - 1) / 2)
-    if not due < held.max_value:
-        raise FixedPointRangeError(
-            f"A value that another plan keeps or shares as {held} reaches "
-            f"{seen.largest:.3g} on these samples, too close to its bound of "
-            f"{held.max_value:.3g}. Compile the first plan with samples like these, or "
-            f"raise the profile's margin."
-        )
-
-
-def _pinned(
-    graph: Graph,
-    placements: list[Placement],
-    known: list[Range],
-    margins: list[float],
-    given: Mapping[int, int],
-) -> dict[int, int]:
-    """The given fracs of what products take, moved about as it may be."""
-    origin: dict[int, int] = {}
-    taken: set[int] = set()
-    for i, node in enumerate(graph.nodes):
-        if i in given:
-            origin[i] = i
-        elif has(node.op, _MOVES) and placements[i] == "linear":
-            found = [origin[u] for u in node.inputs if u in origin]
-            if found:
-                origin[i] = found[0]
-        elif placements[i] in ("product", "lookup"):
-            taken |= {origin[u] for u in node.inputs if u in origin}
-    for i, source in origin.items():
-        check_room(known[i], FxpType(BITS, given[source]), margins[i])
-    return {i: given[source] for i, source in origin.items() if source in taken}
-
-
-def _check_precision(
-    graph: Graph, i: int, placements: list[Placement], known: list[Range], types: Types
-) -> None:
-    """Refuse constants beside which nothing is left of the values."""
-    node = graph.nodes[i]
-    if placements[i] != "linear" or node.dtype != "float32":
-        return
-    public = max(
-        (known[u].largest for u in node.inputs if placements[u] == "public"),
-        default=0.0,
-    )
-    for u in _secret(graph, i, placements):
-        significant = types.frac[i] + math.log2(known[u].rms)
-        endless = public > max(_ENDLESS, _ENDLESS * known[u].largest)
-        if endless and significant < _MIN_SIGNIFICANT:
-            raise FixedPointRangeError(
-                f"{node.op!r} in scope {node.scope or '(top)'!r} brings values of "
-                f"about {known[u].rms:.3g} together with a constant of {public:.3g}: "
-                f"in 32 bits nothing would be left of them. Bound the constant (a mask "
-                f"needs no more than -30)."
-            )
 
 
 def _finest(
@@ -217,34 +163,41 @@ def _is_small(graph: Graph, i: int, beside: int) -> bool:
     return _SMALL * graph.nodes[i].size <= graph.nodes[beside].size
 
 
+def _is_few(graph: Graph, i: int, beside: int) -> bool:
+    """Whether node i is small beside another, or repeats what is: a new row of keys,
+    wherever in the cache it goes."""
+    if graph.nodes[i].op == "broadcast_in_dim":
+        i = graph.nodes[i].inputs[0]
+    return _is_small(graph, i, beside)
+
+
+def _finest_below(node: Node) -> int:
+    """The finest frac that holds the lower end of a node's range."""
+    return FxpType.finest(bits=BITS, bound=abs(float(node.params["low"]))).frac
+
+
 def _finest_public(seen: Range) -> int:
     return FxpType.finest(bits=BITS, bound=seen.largest).frac
-
-
-def _secret(graph: Graph, i: int, placements: list[Placement]) -> list[int]:
-    """The secret operands that carry numbers."""
-    nodes = graph.nodes
-    return [
-        u
-        for u in nodes[i].inputs
-        if placements[u] != "public" and nodes[u].dtype != "bool"
-    ]
 
 
 def _need(
     graph: Graph, i: int, known: list[Range], finest: list[int], types: Types
 ) -> int | None:
     """The frac at which products take a node, once all of them have asked."""
-    asked = types.wants[i]
+    wants = types.wants[i]
     if i in types.pinned:
         return types.pinned[i]
-    if not asked:
+    if not wants:
         return None
+    most = max(count for _, count in wants)
+    # what few numbers ask for beyond is not worth a recast for the many
+    asked = [frac for frac, count in wants if _SMALL * count > most]
     if i in types.shown and graph.nodes[i].dtype == "float32":
         fine = _PRECISION - math.floor(math.log2(known[i].rms))
         asked = [*asked, min(fine, finest[i])]  # worth its bits, whoever takes it too
-    close = min(asked) if i in types.weights else max(asked) - _CLOSE
-    return min(frac for frac in asked if frac >= close)
+    if i in types.weights:
+        return min(frac for frac, _ in wants)
+    return min(frac for frac in asked if frac >= max(asked) - CLOSE)
 
 
 def _back(
@@ -256,11 +209,11 @@ def _back(
     types: Types,
 ) -> None:
     node, cap, need = graph.nodes[i], types.cap, types.need
-    operands = _secret(graph, i, placements)
+    operands = secret_numbers(graph, i, placements)
     need[i] = _need(graph, i, known, finest, types)
 
     def require(u: int, frac: int) -> None:
-        types.wants[u].append(frac)
+        types.wants[u].append((frac, max(node.size, graph.nodes[u].size)))
 
     match placements[i]:
         case "linear" | "low" | "maximum":
@@ -287,31 +240,62 @@ def _back(
                 return
             for u in operands:
                 if node.dtype == "float32":
-                    coarsest = _PUBLIC_PRECISION - _magnitude(
-                        graph, i, placements, known
-                    )
-                    exact = _exact_frac(graph, i, placements)
-                    room = coarsest if exact is None else min(coarsest, exact)
-                    types.operand_fracs[i] = (cap[i] - room,)
-                    enough = _PRECISION - math.floor(math.log2(known[u].rms))
-                    require(u, min(cap[i] - room, enough))
+                    require(u, _before_scale(graph, i, u, placements, known, types))
         case "lookup":
             table, wanted = node.inputs[0], need[i]
             if table in operands:
                 cap[table] = min(cap[table], cap[i])
                 require(table, cap[i] if wanted is None else wanted)
-        case "lines" | "exponential":
+        case "exponential":
+            for u in operands:
+                cap[u] = min(cap[u], _finest_below(node))
+                if not sees_scores(graph, i, cap[u]):
+                    require(u, min(finest[u], int(node.params["most_frac"])))
+        case "lines":
             for u in operands:
                 require(u, min(finest[u], int(node.params["most_frac"])))
         case "product":
             if node.dtype == "float32":
                 wanted, total = need[i], cap[i]
-                if wanted is not None and wanted < cap[i]:  # a recast comes anyway
+                if _is_worth_a_recast(graph, i, finest, types):
+                    wanted = cap[i] if wanted is None else min(wanted, cap[i])
+                    need[i], total = wanted, min(finest[i], wanted + _CUT)
+                elif wanted is not None and wanted < cap[i]:  # a recast comes anyway
                     total = min(finest[i], wanted + _CUT)
-                fracs = _share(graph, i, known, finest, types.pinned, total)
+                fracs = _share(graph, i, known, finest, types, total)
                 types.operand_fracs[i] = fracs
                 for u, frac in zip(node.inputs, fracs, strict=True):
                     require(u, frac)
+
+
+def _before_scale(
+    graph: Graph,
+    i: int,
+    u: int,
+    placements: list[Placement],
+    known: list[Range],
+    types: Types,
+) -> int:
+    """The frac that a product with public numbers takes its operand at."""
+    log_factor = magnitude(graph, i, placements, known)
+    coarsest = _PUBLIC_PRECISION - log_factor
+    exact, wanted = exact_frac(graph, i, placements), types.need[i]
+    room = coarsest if exact is None else min(coarsest, exact)
+    limit = types.cap[i] - room
+    types.operand_fracs[i] = (limit,)
+    enough = _PRECISION - math.floor(math.log2(known[u].rms))
+    if exact == 0 and wanted is not None:
+        # integers leave nothing to cut: what is finer than wanted takes a recast
+        enough = min(enough, wanted + max(0, log_factor - CLOSE))
+    return min(limit, enough)
+
+
+def _is_worth_a_recast(graph: Graph, i: int, finest: list[int], types: Types) -> bool:
+    """Whether a contraction is much smaller than its operands, and what it is added
+    to so large that they would lose many bits: a sum of squares beside outliers."""
+    operands = graph.nodes[i].inputs
+    small = all(_is_small(graph, i, u) for u in operands if u not in types.weights)
+    return small and finest[i] - types.cap[i] > _MANY
 
 
 def _share(
@@ -319,11 +303,12 @@ def _share(
     i: int,
     known: list[Range],
     finest: list[int],
-    pinned: dict[int, int],
+    types: Types,
     total: int,
 ) -> tuple[int, ...]:
     """Split the frac of a product between its operands."""
     a, b = graph.nodes[i].inputs
+    pinned = types.pinned
     if a == b:
         return (total // 2, total // 2)
     if a in pinned:
@@ -334,7 +319,11 @@ def _share(
     if any(whole):
         first = 0 if whole[0] else min(total, finest[a])
         return (first, 0 if whole[1] else min(total - first, finest[b]))
-    lean = math.log2(known[b].rms) - math.log2(known[a].rms)
+    if types.weights & {a, b}:
+        sizes = [known[u].usual for u in (a, b)]
+    else:
+        sizes = [known[u].rms for u in (a, b)]
+    lean = math.log2(sizes[1]) - math.log2(sizes[0])
     first = round((total + lean) / 2)
     first = max(min(first, finest[a]), total - finest[b])
     return (first, total - first)
@@ -351,42 +340,6 @@ def _is_whole(graph: Graph, i: int) -> bool:
         node.op == "convert_element_type"
         and graph.nodes[node.inputs[0]].dtype != "float32"
     )
-
-
-def _factor_values(
-    graph: Graph, i: int, placements: list[Placement]
-) -> list[np.ndarray]:
-    node = graph.nodes[i]
-    if node.op == "combine":
-        return [np.asarray(node.params["coefficients"], np.float64)]
-    values = [graph.constant(u) for u in node.inputs if placements[u] == "public"]
-    return [np.asarray(v, np.float64) for v in values if v is not None]
-
-
-def _magnitude(
-    graph: Graph, i: int, placements: list[Placement], known: list[Range]
-) -> int:
-    """log2 of the largest public factor."""
-    node = graph.nodes[i]
-    if node.op == "combine":
-        largest = max(abs(float(c)) for c in node.params["coefficients"])
-    else:
-        largest = max(
-            (known[u].largest for u in node.inputs if placements[u] == "public"),
-            default=1.0,
-        )
-    return math.frexp(max(largest, 2.0**-40))[1]
-
-
-def _exact_frac(graph: Graph, i: int, placements: list[Placement]) -> int | None:
-    """The smallest frac at which a known public factor is exact, if it is small."""
-    values = _factor_values(graph, i, placements)
-    if not values:
-        return None
-    for frac in range(_PUBLIC_FRAC):
-        if all(np.all(np.ldexp(v, frac) == np.rint(np.ldexp(v, frac))) for v in values):
-            return frac
-    return None
 
 
 def _is_fit_square(graph: Graph, i: int) -> bool:
@@ -415,7 +368,7 @@ def _forward(
     types: Types,
 ) -> None:
     node, cap, need, frac = graph.nodes[i], types.cap, types.need, types.frac
-    operands = _secret(graph, i, placements)
+    operands = secret_numbers(graph, i, placements)
     wanted = need[i]
     if node.dtype != "float32" or node.op == "sign":
         if placements[i] == "product":
@@ -443,23 +396,18 @@ def _forward(
             frac[i] = min(held, cap[i], cap[i] if wanted is None else wanted)
         case "linear" | "low" | "maximum":
             frac[i] = _carried(graph, i, placements, known, types)
+            if wanted is not None:
+                most = max(wanted, *(asked for asked, _ in types.wants[i]))
+                if types.sums.is_recast(i, frac[i] - most):
+                    types.natural[i], frac[i] = frac[i], most
         case "scale":
             power = power_of_two(graph, i)
             if power:
                 frac[i] = frac[power[0]] - power[1]
                 return
-            (limit,) = types.operand_fracs[i]
-            coarse = min(limit, max(frac[u] for u in operands))
-            fine = _PUBLIC_FRAC + 1 - _magnitude(graph, i, placements, known)
-            factor = min(cap[i] - coarse, fine)
-            exact = _exact_frac(graph, i, placements)
-            if exact is not None:
-                factor = min(factor, exact)
-            types.factor_frac[i] = factor
-            types.natural[i] = coarse + factor
-            frac[i] = (
-                coarse + factor if wanted is None else min(coarse + factor, wanted)
-            )
+            types.natural[i] = frac[i] = _scaled(graph, i, placements, known, types)
+            if wanted is not None and i not in types.sums.terms:
+                frac[i] = min(frac[i], wanted)
         case "product":
             pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
             taken = tuple(min(frac[u], limit) for u, limit in pairs)
@@ -470,20 +418,36 @@ def _forward(
             frac[i] = sum(taken) if wanted is None else min(sum(taken), wanted)
 
 
+def _scaled(
+    graph: Graph, i: int, placements: list[Placement], known: list[Range], types: Types
+) -> int:
+    """The frac of a product with public numbers, which get theirs here."""
+    (limit,) = types.operand_fracs[i]
+    finest = max(types.frac[u] for u in secret_numbers(graph, i, placements))
+    coarse = min(limit, finest)
+    fine = PUBLIC_FRAC + 1 - magnitude(graph, i, placements, known)
+    factor = min(types.cap[i] - coarse, fine)
+    exact = exact_frac(graph, i, placements)
+    if exact is not None:
+        factor = min(factor, exact)
+    types.factor_frac[i] = factor
+    return coarse + factor
+
+
 def _carried(
     graph: Graph, i: int, placements: list[Placement], known: list[Range], types: Types
 ) -> int:
     """The frac of what is added up, compared or moved about."""
     node, cap, frac, wanted = graph.nodes[i], types.cap, types.frac, types.need[i]
-    operands = _secret(graph, i, placements)
+    operands = secret_numbers(graph, i, placements)
     carried = max((frac[u] for u in operands), default=0)
     publics = [u for u in node.inputs if placements[u] == "public"]
     if not all(_whole(graph, u) for u in publics):
-        fine = _PUBLIC_FRAC if wanted is None else wanted
+        fine = PUBLIC_FRAC if wanted is None else wanted
         room = min(_finest_public(known[u]) for u in publics)
         carried = max(carried, min(cap[i], fine, room))
     if placements[i] == "linear" and node.op in ("add", "sub", "select_n"):
-        large = [u for u in operands if not _is_small(graph, u, i)]
+        large = [u for u in operands if not _is_few(graph, u, i)]
         if large and wanted is not None:
             carried = min(carried, max(wanted, *(frac[u] for u in large)))
     return min(carried, cap[i])

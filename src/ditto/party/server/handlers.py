@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,10 @@ from ditto.party.server.calls import Caller, Handler
 from ditto.party.server.library import Library
 from ditto.party.server.queue import RunQueue, Ticket
 from ditto.party.store import PartyStore
+from ditto.plan import stricter
+from ditto.sharing import Rank
 from ditto.wire import Accepted, DropState, RunPlan, RunReply, decode_request, encode
+from ditto.wire.agreement import Agreement
 from ditto.wire.catalogue import (
     BeginModel,
     CommitModel,
@@ -54,10 +58,12 @@ class Handlers:
         status: Callable[[], ServiceStatus],
         models_when_ready: Callable[[], dict[str, str]],
         on_gone: Callable[[str], None],
+        agreement: Agreement,
+        rank: Rank,
     ) -> None:
         self._store, self._library, self._queue = store, library, queue
         self._status, self._models_when_ready = status, models_when_ready
-        self._on_gone = on_gone
+        self._on_gone, self._agreement, self._rank = on_gone, agreement, rank
 
     def by_method(self) -> dict[Method, Handler]:
         """Which answers which call."""
@@ -107,11 +113,24 @@ class Handlers:
                     f"{request.model[:80]!r} is not served by all three parties; these "
                     f"are: {', '.join(sorted(agreed)) or 'none'}."
                 )
-            run = admit(self._store, request, str(caller.identity))
+            run = admit(self._store, self._audited(request), str(caller.identity))
             return self._queue.put(run, caller.deadline)
         except BaseException:
             self._queue.refuse(request.request_id)
             raise
+
+    def _audited(self, request: RunPlan) -> RunPlan:
+        """A run that is audited as the client asks for, and as was agreed at least."""
+        agreed = self._agreement
+        always = agreed.audit != "off" and agreed.audit_chance == 1
+        audit = stricter(request.audit, agreed.audit)
+        lot = None if always or audit == "off" else request.lot
+        if lot is not None and not lot.fits(self._rank):
+            raise RequestError(
+                "The secret of this lot does not have its hash: told to the others it "
+                "would look like a lie of this party. Deal lots anew."
+            )
+        return replace(request, audit=audit, lot=lot)
 
     def _give_up(self, ticket: Ticket) -> None:
         """Whoever asked has got its answer or has left."""

@@ -1,4 +1,4 @@
-"""A party as a process of its own: store, lane, calls and pages, from start to drain.
+"""A party as a process of its own: store, lanes, calls and pages, from start to drain.
 
 States of a party: *starting*; *peers verified* when the links are up and the greetings
 agree; *models agreed* when the three have compared what they have; *ready*; *draining*.
@@ -12,11 +12,12 @@ import time
 import uuid
 from typing import Any
 
-from ditto.errors import DittoError, PeerError, PeerLostError, SetupError
+from ditto.errors import AuditError, DittoError, PeerError, PeerLostError, SetupError
 from ditto.party.server.calls import CallServer
 from ditto.party.server.config import PartyConfig
 from ditto.party.server.handlers import Handlers
-from ditto.party.server.lane import Greeting, Lane, LaneSetup, Models
+from ditto.party.server.lane import LaneSetup, Models
+from ditto.party.server.lanes import Greeting, Lanes
 from ditto.party.server.library import Library
 from ditto.party.server.links import link_config
 from ditto.party.server.logs import note
@@ -24,7 +25,7 @@ from ditto.party.server.metrics import Metrics
 from ditto.party.server.operators import OperatorPages
 from ditto.party.server.queue import RunQueue, Ticket
 from ditto.party.store import PartyStore
-from ditto.runtime import Session, open_session
+from ditto.runtime import LinkedSession, open_sessions
 from ditto.sharing import RANKS, Rank
 from ditto.trust import Credentials, load_credentials
 from ditto.wire import RunReply
@@ -69,14 +70,22 @@ class PartyHost:
         peers = [self._names[rank] for rank in RANKS if rank != self._rank]
         self._metrics = Metrics(peers)
         self._metrics.before_reading(self._update_gauges)
-        self._lane = Lane(self._lane_setup(), self)
+        greeting = Greeting(
+            agreement=self.agreement.digest,
+            version=VERSION,
+            trio=config.trio,
+            boot=self._boot,
+        )
+        self._lanes = Lanes(self._lane_setup(), greeting, self._open_sessions, self)
         self._handlers = Handlers(
             self._store,
             self._library,
             self._queue,
             status=self.status,
             models_when_ready=self._models_when_ready,
-            on_gone=self._lane.drop,
+            on_gone=self._lanes.drop,
+            agreement=self.agreement,
+            rank=self._rank,
         )
         self._calls: CallServer | None = None
         self._pages: OperatorPages | None = None
@@ -114,7 +123,7 @@ class PartyHost:
             agreement=self.agreement.digest[:12],
             address=self._config.listen_grpc or address,
         )
-        self._lane.start()
+        self._lanes.start()
 
     def drain(self, seconds: float) -> None:
         """Take no more runs, and finish those that are here."""
@@ -129,7 +138,7 @@ class PartyHost:
         """End everything."""
         if self._calls is not None:
             self._calls.stop(1.0)
-        self._lane.stop(_STOP_SECONDS)
+        self._lanes.stop(_STOP_SECONDS)
         if self._pages is not None:
             self._pages.close()
         note("stopped")
@@ -184,16 +193,16 @@ class PartyHost:
             )
         return agreed
 
-    # What the lane tells
+    # What the lanes tell
 
     def on_up(self) -> None:
-        """See LaneEvents."""
+        """See LinkEvents."""
         with self._lock:
             self._problem = self._lost = None
         self._set_state("peers verified")
 
     def on_agreed(self, models: Models) -> None:
-        """See LaneEvents."""
+        """See LinkEvents."""
         with self._lock:
             before, self._agreed = self._agreed, models
             state = self._state
@@ -206,7 +215,7 @@ class PartyHost:
             note("model no longer agreed", model=name)
 
     def on_down(self, error: DittoError) -> None:
-        """See LaneEvents."""
+        """See LinkEvents."""
         before = self.status().state
         self._set_state("starting")  # first: nobody is told that models are gone
         with self._lock:
@@ -220,7 +229,7 @@ class PartyHost:
         )  # fmt: skip
 
     def on_run(self, ticket: Ticket, outcome: RunReply | DittoError) -> None:
-        """See LaneEvents."""
+        """See LinkEvents."""
         now = time.monotonic()
         seconds = now - ticket.received
         queued = (ticket.started or now) - ticket.received
@@ -237,6 +246,8 @@ class PartyHost:
         if isinstance(outcome, DittoError):
             self._metrics.failure.labels(outcome.code).inc()
             peer = outcome.peer if isinstance(outcome, PeerError) else None
+            if isinstance(outcome, AuditError):
+                fields["suspects"] = outcome.suspects
             note("run failed", logging.WARNING, **fields, error=outcome.code, peer=peer)
             return
         self._metrics.success.inc()
@@ -280,15 +291,8 @@ class PartyHost:
         return LaneSetup(
             rank=self._rank,
             names=self._names,
-            open_session=self._open_session,
             store=self._store,
             queue=self._queue,
-            greeting=Greeting(
-                agreement=self.agreement.digest,
-                version=VERSION,
-                trio=self._config.trio,
-                boot=self._boot,
-            ),
             models=lambda: {
                 name: release.digest
                 for name, release in self._library.releases().items()
@@ -296,9 +300,10 @@ class PartyHost:
             run_seconds=float(self.agreement.limits.deadline_seconds),
         )
 
-    def _open_session(self) -> Session:
-        return open_session(
-            link_config(self.agreement, self._config, self._credentials())
+    def _open_sessions(self) -> list[LinkedSession]:
+        return open_sessions(
+            link_config(self.agreement, self._config, self._credentials()),
+            self.agreement.limits.lanes,
         )
 
     def _set_state(self, state: State) -> None:

@@ -1,7 +1,6 @@
-"""A lane: the links of a trio that run one plan at a time, and re-form by themselves.
+"""A lane: a session of the three parties in which they run one plan at a time.
 
-Each party has a thread for it. When the links are up, the parties greet each other and
-compare what must be the same. Then rank 0 leads, in exchanges of three messages:
+Each party has a thread for it. Rank 0 leads, in exchanges of three messages:
 
 1. rank 0 names the run that is next, or none, and says which models it has;
 2. the others say whether they have that run and nothing speaks against it, and which
@@ -9,20 +8,17 @@ compare what must be the same. Then rank 0 leads, in exchanges of three messages
 3. rank 0 says whether it runs, and which models all three have.
 
 So a run is executed by all three or by none. The exchange with no run, every second,
-shows that all are there. A run that fails ends the links, whoever waits is told whom it
-was lost to, and the lane forms again with new keys.
+shows that all are there. ``lanes`` opens lanes and closes them.
 """
 
-import contextlib
 import hashlib
 import json
-import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ditto.errors import (
     DisagreementError,
@@ -31,7 +27,6 @@ from ditto.errors import (
     PeerError,
     PeerLostError,
     RequestError,
-    TrioMismatchError,
 )
 from ditto.party.running import Admitted, execute, release, reserve
 from ditto.party.server.queue import RunQueue, Ticket
@@ -49,24 +44,11 @@ POSTPONE_SECONDS = 0.2
 """Until rank 0 names a run again that some party had no part of; then twice as long."""
 ABSENT_SECONDS = 30.0
 """After which a run is given up that some party has no part of."""
-_AGAIN = 0.5
-"""Seconds, about, before the links are tried again."""
 _MAX = 4 << 20
 _FORBID = ConfigDict(frozen=True, extra="forbid")
 
 Models = dict[str, str]
 """Digests by name."""
-
-
-class Greeting(BaseModel):
-    """What the three parties of a trio must agree on."""
-
-    model_config = _FORBID
-
-    agreement: str = Field(max_length=128)
-    version: str = Field(max_length=64)
-    trio: int
-    boot: str = Field(max_length=64)
 
 
 class _Proposal(BaseModel):
@@ -92,6 +74,8 @@ class _Decision(BaseModel):
     model_config = _FORBID
 
     agreed: Models
+    number: int
+    """Of the exchange, among those of all lanes: the last one knows best."""
     run: bool = False
     lost: str | None = None
     """Why a run that was named is not run, for whoever asked."""
@@ -100,14 +84,8 @@ class _Decision(BaseModel):
 class LaneEvents(Protocol):
     """What a lane tells the party that it belongs to."""
 
-    def on_up(self) -> None:
-        """The links are up and the greetings agree."""
-
     def on_agreed(self, models: Models) -> None:
         """All three have these models."""
-
-    def on_down(self, error: DittoError) -> None:
-        """The links are down, because of this."""
 
     def on_run(self, ticket: Ticket, outcome: RunReply | DittoError) -> None:
         """A run has ended."""
@@ -115,112 +93,85 @@ class LaneEvents(Protocol):
 
 @dataclass(frozen=True)
 class LaneSetup:
-    """What a lane works on."""
+    """What the lanes of a party work on."""
 
     rank: Rank
     names: tuple[str, str, str]
     """The parties' names by rank."""
-    open_session: Callable[[], Session]
     store: PartyStore
     queue: RunQueue
-    greeting: Greeting
     models: Callable[[], Models]
     """What this party has now."""
     run_seconds: float
     """The longest that a run may take."""
 
 
-class Lane:
-    """One party's end of the lane of its trio."""
+@dataclass
+class CommonState:
+    """What the lanes of a party know together."""
 
-    def __init__(self, setup: LaneSetup, events: LaneEvents) -> None:
-        self._setup, self._events = setup, events
-        self._stopping = threading.Event()
-        self._dropped: list[str] = []
-        self._up = False
-        self._thread = threading.Thread(
-            target=self._work, name="ditto-lane", daemon=True
-        )
-
-    def start(self) -> None:
-        """Connect, and serve runs from now on."""
-        self._thread.start()
-
-    def stop(self, patience: float) -> None:
-        """Leave after the run that is being executed."""
-        self._stopping.set()
-        self._setup.queue.wake()
-        if self._up:  # else it looks for peers, and there is nothing to finish
-            self._thread.join(patience)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _dropped: list[str] = field(default_factory=list)
+    _begun: int = 0
+    _ended: int = 0
 
     def drop(self, request_id: str) -> None:
-        """Whoever asked for a run is gone; the others will be told."""
-        if self._setup.rank == Rank.P0:
+        """Whoever asked for a run is gone."""
+        with self._lock:
             self._dropped.append(request_id)
 
-    def _work(self) -> None:
-        while not self._stopping.is_set():
-            session: Session | None = None
-            try:
-                session = self._setup.open_session()
-                self._greet(session)
-                self._up = True
-                self._events.on_up()
-                if self._setup.rank == Rank.P0:
-                    self._lead(session)
-                else:
-                    self._follow(session)
-                session.close()
-            except Exception as error:
-                self._fall(session, error)
-                self._stopping.wait(random.uniform(0.2, 2 * _AGAIN))  # noqa: S311
+    def take_dropped(self) -> tuple[str, ...]:
+        """Request ids that the other parties are to be told, at most 1,000."""
+        with self._lock:
+            taken, self._dropped = self._dropped[:1000], self._dropped[1000:]
+        return tuple(taken)
 
-    def _fall(self, session: Session | None, error: Exception) -> None:
-        """The links are over: tell the peers, and all who wait here."""
-        self._up = False
-        self._dropped.clear()
-        if session is not None:
-            with contextlib.suppress(Exception):
-                session.abort()
-            with contextlib.suppress(Exception):
-                session.close()
-        known = error if isinstance(error, DittoError) else DittoError(repr(error))
-        self._events.on_down(known)
-        self._setup.queue.fail_all(self._lost(known))
+    def next_number(self) -> int:
+        """At rank 0: of the exchange that begins."""
+        with self._lock:
+            self._begun += 1
+            return self._begun
 
-    def _lost(self, error: DittoError) -> PeerError:
-        """What is told to who asked for a run that was lost; it may be asked again."""
-        name = self._setup.names[self._setup.rank]
-        peer = error.peer if isinstance(error, PeerError) else name
-        return PeerLostError(
-            f"The run was lost: {peer} failed or was cut off. The parties connect "
-            f"again by themselves; ask again.",
-            peer=peer,
-        )
+    def is_news(self, number: int) -> bool:
+        """Whether no later exchange has ended before, in another lane."""
+        with self._lock:
+            news = number > self._ended
+            self._ended = max(number, self._ended)
+            return news
 
-    # The greeting
+    def forget(self) -> None:
+        """The lanes are over; others will begin."""
+        with self._lock:
+            self._dropped.clear()
+            self._begun = self._ended = 0
 
-    def _greet(self, session: Session) -> None:
-        mine = self._setup.greeting
-        for peer in peers_of(self._setup.rank):
-            _post(session, peer, b"greeting", mine)
-        for peer in peers_of(self._setup.rank):
-            theirs = _fetch(session, peer, b"greeting", Greeting)
-            name = self._setup.names[peer]
-            for what in ("agreement", "version", "trio"):
-                got, due = getattr(theirs, what), getattr(mine, what)
-                if got != due:
-                    raise TrioMismatchError(
-                        f"{name} was started with another {what}: {str(got)[:16]} "
-                        f"there, {str(due)[:16]} here. Give all three parties of a "
-                        f"trio the same."
-                    )
+
+class Lane:
+    """One party's end of a lane."""
+
+    def __init__(
+        self,
+        setup: LaneSetup,
+        shared: CommonState,
+        events: LaneEvents,
+        session: Session,
+    ) -> None:
+        self._setup, self._shared, self._events = setup, shared, events
+        self._session = session
+
+    def work(self) -> None:
+        """Serve runs until the party stops; raises what ends the links."""
+        if self._setup.rank == Rank.P0:
+            self._lead()
+        else:
+            self._follow()
 
     # Rank 0
 
-    def _lead(self, session: Session) -> None:
+    def _lead(self) -> None:
         number = 0
-        while not self._stopping.is_set():
+        while not self._shared.stopping.is_set():
             ticket = self._setup.queue.next(IDLE_SECONDS if number else 0.0)
             state: State = ()
             if ticket is not None:
@@ -228,33 +179,33 @@ class Lane:
                     state = reserve(self._setup.store, ticket.run)
                 except RequestError as error:
                     self._end(ticket, error)
-                    self._dropped.append(ticket.request_id)
+                    self._shared.drop(ticket.request_id)
                     ticket = None
             number += 1
             try:
-                runs = self._propose(session, number, ticket)
+                runs = self._propose(number, ticket)
             except BaseException as error:
                 if ticket is not None:
                     release(self._setup.store, ticket.run)
-                    self._end(ticket, self._lost(_as_ours(error)))
+                    self._end(ticket, lost_run(self._setup, error))
                 raise
             if ticket is not None and runs:
-                self._run(session, ticket, state)
+                self._run(ticket, state)
 
-    def _propose(self, session: Session, number: int, ticket: Ticket | None) -> bool:
-        dropped, self._dropped = self._dropped[:1000], self._dropped[1000:]
+    def _propose(self, number: int, ticket: Ticket | None) -> bool:
+        session, order = self._session, self._shared.next_number()
         models = self._setup.models()
         proposal = _Proposal(
             models=models,
             run=None if ticket is None else ticket.request_id,
             about="" if ticket is None else _about(ticket.run),
-            dropped=tuple(dropped),
+            dropped=self._shared.take_dropped(),
         )
         peers = peers_of(self._setup.rank)
         for peer in peers:
-            _post(session, peer, b"proposal%d" % number, proposal)
+            post(session, peer, b"proposal%d" % number, proposal)
         answers = {
-            peer: _fetch(session, peer, b"answer%d" % number, _Answer) for peer in peers
+            peer: fetch(session, peer, b"answer%d" % number, _Answer) for peer in peers
         }
         agreed = {
             name: digest
@@ -265,10 +216,12 @@ class Lane:
         lost = None
         if ticket is not None and not runs:
             lost = self._give_up(ticket, answers)
-        decision = _Decision(agreed=agreed, run=runs and ticket is not None, lost=lost)
+        decision = _Decision(
+            agreed=agreed, number=order, run=runs and ticket is not None, lost=lost
+        )
         for peer in peers:
-            _post(session, peer, b"decision%d" % number, decision)
-        self._events.on_agreed(agreed)
+            post(session, peer, b"decision%d" % number, decision)
+        self._tell(decision)
         return runs
 
     def _give_up(self, ticket: Ticket, answers: dict[Rank, _Answer]) -> str | None:
@@ -289,30 +242,30 @@ class Lane:
 
     # Ranks 1 and 2
 
-    def _follow(self, session: Session) -> None:
-        number = 0
-        while not self._stopping.is_set():
+    def _follow(self) -> None:
+        session, number = self._session, 0
+        while not self._shared.stopping.is_set():
             number += 1
-            proposal = _fetch(session, Rank.P0, b"proposal%d" % number, _Proposal)
+            proposal = fetch(session, Rank.P0, b"proposal%d" % number, _Proposal)
             for request_id in proposal.dropped:
                 self._setup.queue.drop(request_id, _without(self._setup.names[0]))
             ticket, state, word = self._claim(proposal)
             answer = _Answer(models=self._setup.models(), run=word)
             try:
-                _post(session, Rank.P0, b"answer%d" % number, answer)
+                post(session, Rank.P0, b"answer%d" % number, answer)
                 key = b"decision%d" % number
-                decision = _fetch(session, Rank.P0, key, _Decision)
+                decision = fetch(session, Rank.P0, key, _Decision)
             except BaseException as error:
                 if ticket is not None:
                     release(self._setup.store, ticket.run)
-                    self._end(ticket, self._lost(_as_ours(error)))
+                    self._end(ticket, lost_run(self._setup, error))
                 raise
-            self._events.on_agreed(decision.agreed)
+            self._tell(decision)
             if ticket is None:
                 if proposal.run and decision.lost:
                     self._refuse(proposal.run, decision.lost)
             elif decision.run:
-                self._run(session, ticket, state)
+                self._run(ticket, state)
             else:
                 release(self._setup.store, ticket.run)
                 if decision.lost:
@@ -348,9 +301,13 @@ class Lane:
 
     # All
 
-    def _run(self, session: Session, ticket: Ticket, state: State) -> None:
+    def _tell(self, decision: _Decision) -> None:
+        if self._shared.is_news(decision.number):
+            self._events.on_agreed(decision.agreed)
+
+    def _run(self, ticket: Ticket, state: State) -> None:
         """Execute a run; raises what ends the links."""
-        queue = self._setup.queue
+        queue, session = self._setup.queue, self._session
         queue.begin(ticket)
         session.begun = False
         session.report = ticket.report
@@ -363,9 +320,9 @@ class Lane:
         except DisagreementError as error:  # all steps were taken: the links are good
             self._end(ticket, error)
         except Exception as error:
-            known = _as_ours(error)
-            lost = self._lost(known) if isinstance(known, PeerError) else known
-            self._end(ticket, lost)
+            known = as_ours(error)
+            by_peer = isinstance(known, PeerError)
+            self._end(ticket, lost_run(self._setup, known) if by_peer else known)
             raise
         else:
             names = self._setup.names
@@ -410,20 +367,32 @@ def _reason(lost: str) -> DittoError:
     return _without(lost)
 
 
-def _as_ours(error: BaseException) -> DittoError:
+def lost_run(setup: LaneSetup, error: BaseException) -> PeerError:
+    """What is told to who asked for a run that was lost; it may be asked again."""
+    name = setup.names[setup.rank]
+    peer = error.peer if isinstance(error, PeerError) else name
+    return PeerLostError(
+        f"The run was lost: {peer} failed or was cut off. The parties connect again by "
+        f"themselves; ask again.",
+        peer=peer,
+    )
+
+
+def as_ours(error: BaseException) -> DittoError:
+    """An error as clients and peers may see it."""
     return error if isinstance(error, DittoError) else DittoError(repr(error))
 
 
-def _post(session: Session, to: Rank, key: bytes, message: BaseModel) -> None:
+def post(session: Session, to: Rank, key: bytes, message: BaseModel) -> None:
+    """Send a message that belongs to no run."""
     session.mailbox.post(to, b"lane." + key, [message.model_dump_json().encode()])
 
 
 MessageT = TypeVar("MessageT", bound=BaseModel)
 
 
-def _fetch(
-    session: Session, source: Rank, key: bytes, kind: type[MessageT]
-) -> MessageT:
+def fetch(session: Session, source: Rank, key: bytes, kind: type[MessageT]) -> MessageT:
+    """Wait for one; raises MessageError for any other."""
     content = bytes(session.mailbox.fetch(source, b"lane." + key))
     try:
         if len(content) > _MAX:

@@ -1,7 +1,7 @@
 """Runs that wait at a party, and how each of them ends.
 
-Whoever asked waits at its ticket. The lane takes tickets: rank 0 in the order in which
-they came, the others by the request id that rank 0 names. A ticket ends once, with a
+Whoever asked waits at its ticket. Lanes take tickets: at rank 0 in the order in which
+they came, at the others by the request id that rank 0 names. A ticket ends once, with a
 reply or an error; whoever is late with another end changes nothing.
 """
 
@@ -89,7 +89,8 @@ class RunQueue:
         self._waiting: OrderedDict[str, Ticket] = OrderedDict()
         self._known: OrderedDict[str, bool] = OrderedDict()
         self._running = 0
-        self._woken = False
+        self._news = 0
+        """Counts what those who wait for a ticket are to be told besides."""
         self.mean_seconds = 1.0
         """Of recent runs, for who is told when to come back."""
 
@@ -138,6 +139,7 @@ class RunQueue:
         """The ticket whose turn it is, or None if none comes within ``patience``."""
         end = self._clock() + patience
         with self._changed:
+            news = self._news
             while True:
                 now = self._clock()
                 self._drop_ended(now)
@@ -145,8 +147,7 @@ class RunQueue:
                     if ticket.not_before <= now:
                         del self._waiting[ticket.request_id]
                         return ticket
-                if now >= end or self._woken:
-                    self._woken = False
+                if now >= end or self._news != news:
                     return None
                 soon = 0.05 if self._waiting else end - now
                 self._changed.wait(min(soon, end - now))
@@ -154,7 +155,7 @@ class RunQueue:
     def wake(self) -> None:
         """Have ``next`` return at once, for there is other news."""
         with self._changed:
-            self._woken = True
+            self._news += 1
             self._changed.notify_all()
 
     def postpone(self, ticket: Ticket, seconds: float) -> None:

@@ -5,10 +5,17 @@ Its docstring says what every role sees and why that tells it nothing; a protoco
 argument refers to it. All masks are fresh: a stream gives each out once.
 
 In topological order: groups, lockstep; two_party; two_to_three, replicate; product,
-bits, masked_bits, range_check, one_hot; grid.
+bit_product, known_product, conjunction, bits, masked_bits, range_check, wraps,
+one_hot; grid.
 """
 
+from ditto.protocols.blocks.bit_product import bit_product
 from ditto.protocols.blocks.bits import and_words, complement
+from ditto.protocols.blocks.conjunction import (
+    conjunction_bits,
+    known_bits,
+    summed_conjunctions,
+)
 from ditto.protocols.blocks.grid import (
     FAR_CELLS,
     FAR_REACH,
@@ -19,7 +26,8 @@ from ditto.protocols.blocks.grid import (
     level_summand,
 )
 from ditto.protocols.blocks.groups import Group
-from ditto.protocols.blocks.lockstep import beside, together
+from ditto.protocols.blocks.known_product import known_product
+from ditto.protocols.blocks.lockstep import beside, idle, together
 from ditto.protocols.blocks.masked_bits import BitMasks, deal_bit_masks, open_bits
 from ditto.protocols.blocks.one_hot import selected_bits, shared_one_hot
 from ditto.protocols.blocks.product import Rounds, product_fields, two_party_product
@@ -41,28 +49,42 @@ from ditto.protocols.blocks.two_party import (
     two_party_summand,
 )
 from ditto.protocols.blocks.two_to_three import two_to_three
+from ditto.protocols.blocks.wraps import (
+    FLAG_CLASSES,
+    WRAP_FIELDS,
+    check_wraps,
+    shared_wraps,
+)
 
 __all__ = [
     "CHECK_WIDTH",
     "FAR_CELLS",
     "FAR_REACH",
+    "FLAG_CLASSES",
     "MOST_FAR_WORDS",
     "MOST_LEVELS",
     "P0",
     "P1",
     "P2",
     "VERDICT_BITS",
+    "WRAP_FIELDS",
     "BitMasks",
     "Grid",
     "Group",
     "Rounds",
     "and_words",
     "beside",
+    "bit_product",
     "cell_index",
     "check_overflow",
+    "check_wraps",
     "complement",
+    "conjunction_bits",
     "deal_bit_masks",
     "far_flags",
+    "idle",
+    "known_bits",
+    "known_product",
     "level_summand",
     "masks_of_p0_p2",
     "note_flags",
@@ -73,7 +95,9 @@ __all__ = [
     "rerandomise",
     "selected_bits",
     "shared_one_hot",
+    "shared_wraps",
     "split_of_p1",
+    "summed_conjunctions",
     "together",
     "two_party_product",
     "two_party_summand",

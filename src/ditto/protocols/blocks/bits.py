@@ -17,7 +17,7 @@ Source
     Araki et al. (CCS 2016).
 """
 
-from ditto.fixedpoint import Ring
+from ditto.fixedpoint import RINGS
 from ditto.protocols.blocks.groups import Group
 from ditto.protocols.blocks.replicate import replicate
 from ditto.protocols.party import Pair, PairSteps, Role
@@ -36,7 +36,7 @@ def complement(rank: Rank, shares: Pair) -> Pair:
 def and_words(role: Role, x: Pair, y: Pair, purpose: str = "g") -> PairSteps:
     """x AND y, of any shape."""
     z = (x[0] & (y[0] ^ y[1])) ^ (x[1] & y[0])
-    group = Group(Ring(8 * z.dtype.itemsize), xor=True)
+    group = Group(RINGS[8 * z.dtype.itemsize - 1], xor=True)
     shares = yield from replicate(role, z.reshape(-1), group, purpose)
     first, second = (share.reshape(z.shape) for share in shares)
     return first, second

@@ -104,6 +104,15 @@ class Grid:
         return [(cut, 1 - (-span >> cut)) for cut in cuts]
 
     @property
+    def words_of_ring(self) -> int:
+        """As many far words as see all of the ring, or one if that is too many: then a
+        recast before has to see what is far out."""
+        beyond = (1 << self.type.bits - 1) - min(self.high, -self.low)
+        widths = beyond / (self.levels << self.cut)
+        enough = (k for k, reach in enumerate(FAR_REACH) if k and widths <= reach)
+        return next(enough, 1)
+
+    @property
     def word(self) -> Ring:
         """What a row of bits, one for each level, is held in; wide ones in several."""
         return word_ring(self.levels)

@@ -60,3 +60,10 @@ def beside(block: Steps[T], other: Steps[None]) -> Steps[T]:
     """The result of a block, while another that has none runs in the same rounds."""
     result, _ = yield from together(cast("Steps[T | None]", block), other)
     return cast("T", result)
+
+
+def idle(rounds: int) -> Steps[None]:
+    """Nothing, for so many rounds: beside it all roles of a block end together, so that
+    what follows stands in the same messages at all of them."""
+    for _ in range(rounds):
+        yield Exchange()

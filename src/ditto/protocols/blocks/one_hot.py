@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ditto.fixedpoint import Ring, Words
+from ditto.fixedpoint import RINGS, Ring, Words
 from ditto.protocols.blocks.groups import Group
 from ditto.protocols.blocks.two_party import P1, split_of_p1
 from ditto.protocols.party import Role, Steps
@@ -35,7 +35,7 @@ from ditto.protocols.party import Role, Steps
 
 def word_ring(count: int) -> Ring:
     """What ``count`` bits are held in; more than 64 in several words."""
-    return Ring(min(count, 64))
+    return RINGS[min(count, 64) - 1]
 
 
 def shared_one_hot(
@@ -59,7 +59,7 @@ def selected_bits(words: Words, columns: Sequence[int]) -> Words:
     Bit j of an entry has a column: the places at which it is set, as a number of V
     bits. Words of as many bits as there are columns, or more.
     """
-    width, entries = 8 * words.dtype.itemsize, Ring(max(8, len(columns)))
+    width, entries = 8 * words.dtype.itemsize, RINGS[max(8, len(columns)) - 1]
     found: Words = np.zeros(len(words), entries.dtype)
     for j, column in enumerate(columns):
         parts = [column >> width * i & (1 << width) - 1 for i in range(words.shape[1])]

@@ -33,10 +33,12 @@ from typing import Literal
 import numpy as np
 
 from ditto.fixedpoint import Ring, Words
+from ditto.native import flags as native
 from ditto.protocols.blocks.two_party import P0, P1, P2, masks_of_p0_p2
 from ditto.protocols.party import Exchange, Expected, Field, PairSteps, Role
 
-Rounds = Literal[1, 2]
+Rounds = Literal[1, 2, 3]
+"""Of what a protocol leaves the choice of; here two is the most."""
 
 
 def two_party_product(
@@ -107,7 +109,9 @@ def _in_one(role: Role, factor: Words, ring: Ring) -> PairSteps:
 
 def _times(factor: Words, other: Words) -> Words:
     """Elementwise, or a dot product for every row."""
-    products = factor * other.astype(factor.dtype, copy=False).reshape(factor.shape)
-    if products.ndim == 1:
-        return products
-    return np.asarray(products.sum(axis=1, dtype=factor.dtype))
+    other = other.astype(factor.dtype, copy=False).reshape(factor.shape)
+    if factor.ndim == 1:
+        return np.asarray(factor * other)
+    if native.there():
+        return native.row_dots(factor, other)
+    return np.asarray((factor * other).sum(axis=1, dtype=factor.dtype))

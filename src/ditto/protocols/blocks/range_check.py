@@ -32,65 +32,96 @@ Source
     docs/explanation/protocols.md; Toeplitz hashing by Krawczyk (CRYPTO 1994).
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ditto.fixedpoint import Ring, Words
+from ditto.native import flags as native
 from ditto.protocols.blocks.groups import Group
 from ditto.protocols.blocks.two_party import P0, P1, masks_of_p0_p2, split_of_p1
 from ditto.protocols.party import Role, Steps
+from ditto.sharing import Masks
 from ditto.sharing.packing import Bytes
 
 CHECK_WIDTH = 3
 """Bits that ``check_overflow`` sends for an element."""
 VERDICT_BITS = 40
 """A value out of its range goes unnoticed by the fold with a chance of 2^-40."""
-_BYTES = Group(Ring(8), xor=True)
+_BYTE = Ring(8)
+_BYTES = Group(_BYTE, xor=True)
 _ALL = np.uint8(255)
 
 
 def check_overflow(role: Role, summand: Words, bits: int) -> Steps[None]:
     """Note whether a + s left its range: ``summand`` is s at P1, a at P0 and P2."""
-    top = (summand >> summand.dtype.type(bits - 2)).astype(np.uint8)
-    size = -(-top.size // 8)
-    planes = _planes(top, (0, 1, 2)) if role.rank == P1 else None
-    held = yield from split_of_p1(role, planes, 3 * size, _BYTES, "range")
-    if role.rank == P1:
-        return
-    zero, one, two = held[0].reshape(3, size)
+    size = -(-summand.size // 8)
+    words = _top_planes(summand, bits) if role.rank == P1 else None
+    held = yield from split_of_p1(role, words, 3 * size, _BYTES, "range")
+    if role.rank != P1:
+        flags = _picked(summand, bits, held[0], invert=role.rank == P0)
+        fold(role, flags, masks_of_p0_p2(role))
+
+
+def _top_planes(summand: Words, bits: int) -> Bytes:
+    """Which elements' top two bits are 0, 1 and 2, side by side."""
+    if native.there():
+        return native.top_planes(summand, bits)
+    return planes(_top(summand, bits), (0, 1, 2))
+
+
+def _picked(summand: Words, bits: int, held: Bytes, *, invert: bool) -> Bytes:
+    """The flags' shares: from a share of the planes, and what a knows of the place."""
+    if native.there():
+        return native.pick_planes(summand, bits, held, invert=invert)
+    zero, one, two = held.reshape(3, -1)
     three = zero ^ one ^ two
-    if role.rank == P0:
+    if invert:
         three ^= _ALL
-    picks = _planes(top, (2, 1, 0, 3)).reshape(4, size)
+    picks = planes(_top(summand, bits), (2, 1, 0, 3)).reshape(4, -1)
     flags = (zero & picks[0]) ^ (one & picks[1]) ^ (two & picks[2])
-    fold(role, flags ^ (three & picks[3]))
+    return np.asarray(flags ^ (three & picks[3]))
 
 
-def _planes(top: Words, cases: tuple[int, ...]) -> Bytes:
+def _top(summand: Words, bits: int) -> Bytes:
+    return (summand >> summand.dtype.type(bits - 2)).astype(np.uint8)
+
+
+def planes(top: Words, cases: Iterable[int]) -> Bytes:
     """For each case the elements that are equal to it, as bits, side by side."""
     return np.concatenate([np.packbits(top == np.uint8(case)) for case in cases])
 
 
 def note_flags(role: Role, shares: Words) -> None:
     """Note flags that P0 and P2 hold XOR shares of, as the lowest bits of elements."""
-    fold(role, np.packbits((shares & shares.dtype.type(1)).astype(np.bool_)))
+    flags = np.packbits((shares & shares.dtype.type(1)).astype(np.bool_))
+    fold(role, flags, masks_of_p0_p2(role))
 
 
-def fold(role: Role, flags: Bytes) -> None:
-    """Add packed shares of flags, of P0 or P2, to the party's word, once for a role."""
-    masks = masks_of_p0_p2(role)
+def fold(role: Role, flags: Bytes, masks: Masks) -> None:
+    """Add packed XOR shares of flags to the party's word, once for a role.
+
+    ``masks`` are those of the two roles that hold shares.
+    """
     count = -(-flags.size // 8)
     padded = np.zeros(8 * count, np.uint8)
     padded[: flags.size] = flags
-    ours = padded.view(np.uint64)
-    random = masks.draw("fold", padded.size + 8, Ring(8))
-    word = 0
+    random = masks.draw("fold", padded.size + 8, _BYTE)
+    role.note(_word(padded, random))
+
+
+def _word(flags: Bytes, random: Words) -> int:
+    """The parity of what the flags and 40 windows of a string have in common."""
+    if native.there():
+        return native.fold(flags, random)
+    ours, word = flags.view(np.uint64), 0
     for shift in range(8):
         moved = _moved(random, shift)
         for start in range(VERDICT_BITS // 8):
-            part = moved[start : start + padded.size].view(np.uint64)
+            part = moved[start : start + flags.size].view(np.uint64)
             both = int(np.bitwise_xor.reduce(ours & part))
             word = 2 * word + both.bit_count() % 2
-    role.note(word)
+    return word
 
 
 def _moved(string: Words, shift: int) -> Words:

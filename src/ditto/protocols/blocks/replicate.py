@@ -19,23 +19,49 @@ Source
 
 from ditto.fixedpoint import Words
 from ditto.protocols.blocks.groups import Group
-from ditto.protocols.party import Exchange, Expected, Field, PairSteps, Role
+from ditto.protocols.ledger import Claim, Factors
+from ditto.protocols.party import Exchange, Expected, Field, Pair, PairSteps, Role
 
 
 def rerandomise(role: Role, z: Words, group: Group, purpose: str = "g") -> Words:
     """Step 1: another summand of the same sum."""
-    ahead = role.next.draw(purpose, z.size, group.ring)
-    behind = role.previous.draw(purpose, z.size, group.ring)
+    return _masked(z, _masks(role, z.size, group, purpose), group)
+
+
+def _masks(role: Role, count: int, group: Group, purpose: str) -> Pair:
+    """g_i and g_{i-1}."""
+    ahead = role.next.draw(purpose, count, group.ring)
+    return ahead, role.previous.draw(purpose, count, group.ring)
+
+
+def _masked(z: Words, masks: Pair, group: Group) -> Words:
+    ahead, behind = masks
     return group.subtract(group.add(z, ahead), behind)
 
 
-def replicate(role: Role, z: Words, group: Group, purpose: str = "g") -> PairSteps:
-    """Replicated shares of the sum of the roles' ``z``, flat."""
+def replicate(
+    role: Role,
+    z: Words,
+    group: Group,
+    purpose: str = "g",
+    factors: Factors | None = None,
+    part: slice | None = None,
+) -> PairSteps:
+    """Replicated shares of the sum of the roles' ``z``, flat.
+
+    If the ``z`` are products of ``factors``, or a part of these, they are noted:
+    z_i = x_i - g_i + g_{i-1}.
+    """
     bits = group.ring.bits
-    first = rerandomise(role, z, group, purpose)
+    masks = _masks(role, z.size, group, purpose)
+    first = _masked(z, masks, group)
     inbox = yield Exchange(
         send={role.rank.previous: [Field(first, bits)]},
         receive={role.rank.next: [Expected(z.size, bits)]},
     )
     (second,) = inbox[role.rank.next]
+    if factors is not None and role.record is not None:
+        ahead = group.add(second, masks[0])
+        behind = group.ring.reduce(-masks[1])
+        role.record(Claim(factors, part or slice(0, z.size), True, ahead, behind))
     return first, second

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import prod
 
 from ditto.fixedpoint import FxpType
-from ditto.protocols.blocks import Rounds, product_fields
+from ditto.protocols.blocks import Rounds
 from ditto.protocols.cost import Cost
 from ditto.protocols.paper import (
     downcast_paper,
@@ -14,13 +14,17 @@ from ditto.protocols.paper import (
 )
 from ditto.protocols.party import Party
 from ditto.protocols.recast import Conversion, recast, recast_cost
+from ditto.protocols.recast_in_place import recast_in_place, recast_in_place_cost
 from ditto.protocols.registry.row import (
+    ALL,
     BOTH,
     EXACT,
     Error,
     Protocol,
+    carry_formula,
     check_of,
     fxp,
+    in_place_error,
     one_matrix,
     recast_error,
     variant,
@@ -42,21 +46,24 @@ def recast_rows() -> list[Protocol]:
     checked = [types[0], types[5]]
     return [
         *(_recast_row(*row, rounds) for row in types for rounds in BOTH),
-        *(_recast_row(*row, r, checked=True) for row in checked for r in BOTH),
+        _recast_row(*types[3], 3),
+        *(_recast_row(*row, r, checked=True) for row in checked for r in ALL),
         _recast_row("downcast", fxp(64, 18), fxp(32, 8), 2),
+        *(_in_place_row(*row) for row in types),
+        *(_in_place_row(*row, checked=True) for row in checked),
     ]
 
 
 def _recast_row(
     name: str, source: FxpType, to: FxpType, rounds: Rounds, *, checked: bool = False
 ) -> Protocol:
-    carries = sum(product_fields(rounds))
+    carries = carry_formula(rounds)
     local = Conversion(source, to).is_local
     return Protocol(
         name=name,
         variant=variant(rounds),
         parameters={"from": str(source), "to": str(to), **check_of(checked)},
-        formula="0" if local else f"l' + {carries}k{' + 3' if checked else ''}",
+        formula="0" if local else f"l' + {carries}{' + 3' if checked else ''}",
         operands=(source,),
         result=to,
         holds=source,
@@ -67,6 +74,27 @@ def _recast_row(
             prod(shape), source, to, rounds, checked=checked
         ),
         error=recast_error(source, to),
+    )
+
+
+def _in_place_row(
+    name: str, source: FxpType, to: FxpType, *, checked: bool = False
+) -> Protocol:
+    return Protocol(
+        name=name,
+        variant="provable",
+        parameters={"from": str(source), "to": str(to), **check_of(checked)},
+        formula=f"5k{' + 6' if checked else ''}",
+        operands=(source,),
+        result=to,
+        holds=source,
+        shapes=one_matrix,
+        run=lambda party, x: recast_in_place(party, x, to, checked=checked),
+        plain=lambda x: x,
+        cost=lambda shape: recast_in_place_cost(
+            prod(shape), source, to, checked=checked
+        ),
+        error=in_place_error(source, to),
     )
 
 

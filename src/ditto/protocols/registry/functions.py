@@ -1,5 +1,6 @@
 """Rows of the functions: the coarse maximum, exponentials, lines, tables."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import prod
 from typing import Any, Literal
@@ -9,23 +10,16 @@ import numpy as np
 from ditto.fixedpoint import FxpType
 from ditto.protocols.blocks import Grid, Rounds
 from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
-from ditto.protocols.exponential import (
-    Exponential,
-    exponential,
-    exponential_cost,
-)
+from ditto.protocols.exponential import Exponential
+from ditto.protocols.grid_function import GridFunction, compute_on_grid
 from ditto.protocols.parabolas import Function, TableFunction
-from ditto.protocols.piecewise_linear import (
-    Lines,
-    PiecewiseLinear,
-    piecewise_linear,
-    piecewise_linear_cost,
-)
+from ditto.protocols.piecewise_linear import Lines, PiecewiseLinear
 from ditto.protocols.registry.row import (
     BOTH,
     Error,
     Protocol,
     Reals,
+    carry_formula,
     check_of,
     fxp,
     one_matrix,
@@ -50,6 +44,7 @@ def exponential_rows() -> list[Protocol]:
     return [
         _exponential_row(fxp(32, 8), -20, 1),
         _exponential_row(fxp(32, 8), -20, 2, checked=True),
+        _exponential_row(fxp(32, 8), -20, 3),
         _exponential_row(fxp(32, 10), -440, 2, checked=True),
     ]
 
@@ -101,7 +96,7 @@ def _coarse_max_row(
         variant=variant(rounds),
         parameters={"of": str(kind), "levels": str(grid.levels), **check_of(checked)},
         formula=("n(V + 16)" if checked else "nV")
-        + (" + (5k - 3)V + w(V + 2)" if rounds == 2 else " + (5k - 3)V + w(2V + 1)"),
+        + (" + (5k - 6)V + w(3V - 1)" if rounds == 2 else " + 12kV + w(6V - 4)"),
         operands=(kind,),
         result=kind,
         holds=kind,
@@ -132,30 +127,14 @@ def _exponential_row(
         exact: Reals = power(x)
         return exact
 
-    return Protocol(
-        name="exponential",
-        variant=variant(rounds),
-        parameters={
-            "of": str(source),
-            "to": str(to),
-            "cells": str(grid.levels),
-            **check_of(checked),
-        },
-        formula=("V + 16" if checked else "V")
-        + " + 10w + 2"
-        + (" + l' + 3k" if rounds == 2 else " + l' + 4k"),
-        operands=(source,),
-        result=to,
-        holds=to,
-        shapes=one_matrix,
-        run=lambda p, x: exponential(p, x, function, rounds, checked=checked),
+    return _grid_row(
+        "exponential",
+        "5w + 2(w - d) + 8",
+        function,
+        rounds,
         plain=plain,
-        cost=lambda size: exponential_cost(
-            prod(size), function, rounds, checked=checked
-        ),
-        error=Error(-function.error, function.error, 0),
-        between=(grid.low, grid.high - 1),
-        work=16,
+        error=function.error,
+        checked=checked,
     )
 
 
@@ -174,7 +153,6 @@ def _piecewise_linear_row(
     )
     grid = Grid(source, *ends, source.frac - 3)
     function = PiecewiseLinear(grid, to, 11, lines)
-    largest = 2**-8 / to.ulp + function.error
 
     def plain(x: Reals) -> Reals:
         half: Any = Fraction(1, 2) if x.dtype == object else 0.5
@@ -182,28 +160,51 @@ def _piecewise_linear_row(
         exact: Reals = np.where(size < 1, size * size * half, size - half)
         return exact
 
+    return _grid_row(
+        "piecewise linear",
+        "wn + (w - f' - g + g')n' + 2(n + n') - n(n - 1)/2 - n'(n' - 1)/2 + 2w "
+        "+ 2(w - d)",
+        function,
+        rounds,
+        plain=plain,
+        error=2**-8 / to.ulp + function.error,
+        checked=checked,
+    )
+
+
+def _grid_row(
+    name: str,
+    formula: str,
+    function: GridFunction,
+    rounds: Rounds,
+    *,
+    plain: Callable[[Reals], Reals],
+    error: float,
+    checked: bool,
+) -> Protocol:
+    """A function of values on a grid; ``formula`` is what lies between the words that
+    say where x is and the recast."""
+    grid, to = function.grid, function.target
     return Protocol(
-        name="piecewise linear",
+        name=name,
         variant=variant(rounds),
         parameters={
-            "of": str(source),
+            "of": str(grid.type),
             "to": str(to),
             "cells": str(grid.levels),
             **check_of(checked),
         },
-        formula=("V + 16" if checked else "V")
-        + " + wn + (w - f' - g + g')n' + 2(n + n') - n(n - 1)/2 - n'(n' - 1)/2 + 4w"
-        + (" + l' + 3k" if rounds == 2 else " + l' + 4k"),
-        operands=(source,),
+        formula=("V + 16 + " if checked else "V + ")
+        + formula
+        + f" + l' + {carry_formula(rounds)}",
+        operands=(grid.type,),
         result=to,
         holds=to,
         shapes=one_matrix,
-        run=lambda p, x: piecewise_linear(p, x, function, rounds, checked=checked),
+        run=lambda p, x: compute_on_grid(p, x, function, rounds, checked=checked),
         plain=plain,
-        cost=lambda size: piecewise_linear_cost(
-            prod(size), function, rounds, checked=checked
-        ),
-        error=Error(-largest, largest, 0),
+        cost=lambda size: function.cost(prod(size), rounds, checked=checked),
+        error=Error(-error, error, 0),
         between=(grid.low, grid.high - 1),
         work=16,
     )
@@ -242,7 +243,7 @@ def _table_function_row(
             **check_of(checked),
         },
         formula="2(129h + 128) + 13l + l' + "
-        + ("3k" if rounds == 2 else "4k")
+        + carry_formula(rounds)
         + (", twice, and 3l" if widths == 2 else ""),
         operands=(source,),
         result=to,

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from ditto.fixedpoint import Array, FxpType
-from ditto.protocols.blocks import Rounds, product_fields
+from ditto.protocols.blocks import Rounds
 from ditto.protocols.cost import Cost
 from ditto.protocols.lookup import lookup
 from ditto.protocols.multiply import (
@@ -22,15 +23,19 @@ from ditto.protocols.multiply import (
     sum_of_squares,
 )
 from ditto.protocols.party import Party
+from ditto.protocols.recast import Conversion
 from ditto.protocols.registry.forms import DEPTH, Form
 from ditto.protocols.registry.row import (
+    ALL,
     BOTH,
     EXACT,
     Protocol,
     Reals,
     Shape,
+    carry_formula,
     check_of,
     fxp,
+    in_place_error,
     one_matrix,
     recast_error,
     two_matrices,
@@ -56,7 +61,9 @@ _PRODUCTS = (
     _Product("matmul", matmul, np.matmul, lambda m: ((m, 4), (4, 3)), terms=4),
     _Product(
         "batched dot",
-        lambda party, x, y, *rest: einsum(party, "bij,bjk->bik", x, y, *rest),
+        lambda party, x, y, *rest, **given: einsum(
+            party, "bij,bjk->bik", x, y, *rest, **given
+        ),
         np.matmul,
         lambda m: ((2, m, 4), (2, 4, 3)),
         terms=4,
@@ -80,14 +87,21 @@ def product_rows() -> list[Protocol]:
         for operand, to in ((low, low), (high, high), (low, high))
     ]
     narrow = (_PRODUCTS[0], low, fxp(10, 2))  # cuts so much that the carry vanishes
+    short = (_PRODUCTS[0], low, fxp(32, 23))  # cuts so little that all bits are sent
     return [
         *(
             _product_row(product, operand, None, 2)
             for product in _PRODUCTS
             for operand in (low, high)
         ),
-        *(_product_row(*row, rounds) for row in (*fused, narrow) for rounds in BOTH),
-        *(_product_row(*fused[0], rounds, checked=True) for rounds in BOTH),
+        *(
+            _product_row(*row, rounds)
+            for row in (*fused, narrow, short)
+            for rounds in BOTH
+        ),
+        *(_product_row(*fused[0], rounds, checked=True) for rounds in ALL),
+        *(_product_row(*row, 2, provable=True) for row in (*fused, narrow)),
+        _product_row(*fused[0], 2, checked=True, provable=True),
     ]
 
 
@@ -104,22 +118,32 @@ def _product_row(
     rounds: Rounds,
     *,
     checked: bool = False,
+    provable: bool = False,
 ) -> Protocol:
     source = product_type(operand, operand)
     extra = () if to is None else (to, rounds)
     given = {"checked": True} if checked else {}
+    given |= {"provable": True} if provable else {}
     target = {"to": str(to)} if to else {}
     parameters = {"operands": str(operand)} | target | check_of(checked)
 
     def cost(*shapes: Shape) -> Cost:
         result = product.plain(*(np.empty(shape, np.bool_) for shape in shapes))
-        return product_cost(result.size, source, to, rounds, checked=checked)
+        return product_cost(
+            result.size, source, to, rounds, checked=checked, provable=provable
+        )
 
+    formula, error = _formula(source, to, rounds) + (" + 3" if checked else ""), EXACT
+    if provable:
+        formula = "3l + 5k" + (" + 6" if checked else "")
+    if to is not None:
+        of_recast = in_place_error if provable else partial(recast_error, fused=True)
+        error = of_recast(source, to)
     return Protocol(
         name=product.name + (" + recast" if to else ""),
-        variant=variant(rounds),
+        variant="provable" if provable else variant(rounds),
         parameters=parameters,
-        formula=_formula(to, rounds) + (" + 3" if checked else ""),
+        formula=formula,
         operands=(operand,) * len(product.shapes(1)),
         result=to or source,
         holds=source,
@@ -127,7 +151,7 @@ def _product_row(
         run=lambda party, *operands: product.run(party, *operands, *extra, **given),
         plain=product.plain,
         cost=cost,
-        error=recast_error(source, to, fused=True) if to else EXACT,
+        error=error,
         terms=product.terms,
         degree=2,
     )
@@ -150,7 +174,7 @@ def _lookup_row(to: FxpType | None, rounds: Rounds) -> Protocol:
         name="lookup" + (" + recast" if to else ""),
         variant=variant(rounds),
         parameters={"table": str(kind)} | ({"to": str(to)} if to else {}),
-        formula=_formula(to, rounds),
+        formula=_formula(kind, to, rounds),
         operands=(index,),
         result=to or kind,
         holds=kind,
@@ -172,5 +196,9 @@ def _deal_fixed(integers: npt.NDArray[np.int64], kind: FxpType) -> list[Shared]:
     return [Shared(x0, x1, kind), Shared(x1, x2, kind), Shared(x2, x0, kind)]
 
 
-def _formula(to: FxpType | None, rounds: Rounds) -> str:
-    return f"2l + l' + {sum(product_fields(rounds))}k" if to else "3l"
+def _formula(source: FxpType, to: FxpType | None, rounds: Rounds) -> str:
+    if to is None:
+        return "3l"
+    if Conversion(source, to).is_local:
+        return "3l'"
+    return f"2(l - d) + l' + {carry_formula(rounds)}"

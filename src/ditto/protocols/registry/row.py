@@ -25,10 +25,11 @@ from ditto.protocols.registry.forms import (
     take_operands,
 )
 
-Variant = Literal["ours", "ours-one-round", "paper"]
+Variant = Literal["ours", "ours-one-round", "ours-three-rounds", "provable", "paper"]
 Reals = npt.NDArray[np.float64]
 Shape = tuple[int, ...]
 BOTH: tuple[Rounds, Rounds] = (2, 1)
+ALL: tuple[Rounds, Rounds, Rounds] = (2, 1, 3)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,17 @@ def fxp(bits: int, frac: int) -> FxpType:
 
 def variant(rounds: Rounds) -> Variant:
     """Of our own protocols."""
-    return "ours" if rounds == 2 else "ours-one-round"
+    named: dict[Rounds, Variant] = {
+        1: "ours-one-round",
+        2: "ours",
+        3: "ours-three-rounds",
+    }
+    return named[rounds]
+
+
+def carry_formula(rounds: Rounds) -> str:
+    """What ``convert`` sends for the carry."""
+    return {1: "4k", 2: "3k", 3: "2k + 1"}[rounds]
 
 
 def check_of(checked: bool) -> dict[str, str]:
@@ -146,9 +157,20 @@ def recast_error(source: FxpType, to: FxpType, *, fused: bool = False) -> Error:
     conversion = Conversion(source, to)
     if conversion.cut == 0:
         return EXACT
-    if conversion.is_local and not fused:
+    if conversion.is_local:
         return Error(-1.5, 1.5, 1.5 * 2.0**-conversion.cut)
-    return Error(-1, 1, 2.0**-conversion.cut)
+    if not fused or not conversion.unseen:
+        return Error(-1, 1, 2.0**-conversion.cut)
+    reach = 1 + conversion.blur
+    return Error(-reach, reach, 2 * 2.0**-conversion.cut)
+
+
+def in_place_error(source: FxpType, to: FxpType) -> Error:
+    """How far a provable recast may be off."""
+    conversion = Conversion(source, to)
+    if conversion.cut == 0:
+        return EXACT
+    return Error(-1.5, 1.5, 0.5 * 2.0**-conversion.cut)
 
 
 def one_matrix(rows: int) -> tuple[Shape, ...]:

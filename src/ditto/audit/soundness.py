@@ -1,0 +1,46 @@
+"""How large the Galois ring has to be for the wanted soundness.
+
+A deviation goes unnoticed only if one of the verifiers' coins falls on a root of a
+polynomial that the deviating party fixed before it saw the coin. Over a Galois ring
+GR(2^k, d) a polynomial that is not zero has at most as many roots among the 2^d coins
+as its degree says: take out the largest power of two that divides it; what is left is
+not zero modulo 2, and the coins are all different elements of the field of 2^d elements
+modulo 2. So each coin adds its degree over 2^d:
+
+- the weights of the claims: of products of matrices columns, then rows, each linear; of
+  claims in rows (``rows``) those of a row, a product of two, of the claims in it, a
+  polynomial of degree FIRST - 1, and of those of one element, linear;
+- the fold of all rows: FIRST words with FIRST words, degree 2 FIRST - 2;
+- each later fold: FOLD blocks with FOLD blocks, degree 2 FOLD - 2; the last one has a
+  masking block more on either side, degree 2 FOLD;
+- a coin that is zero is replaced by one, so that masks are never multiplied by zero:
+  one more for each fold.
+"""
+
+from math import ceil, log2
+
+SOUNDNESS_BITS = 40
+"""A deviation goes unnoticed with a chance of at most 2^-40."""
+FIRST = 16
+"""Words that become one element in the first fold. As many again would halve what the
+later folds cost and double this one; it is about the same at 16."""
+FOLD = 4
+"""Elements that become one in a later fold, of which there are two rounds each. The
+prover multiplies each by this many: more would save rounds and cost products."""
+MOST_FOLDS = 15
+"""Enough for 4^14 elements, or 16 times as many words, in one proof."""
+
+
+def roots(folds: int) -> int:
+    """The sum of the degrees: the chance to go unnoticed is this many over 2^d."""
+    weights = 2 + (FIRST - 1) + 1
+    first, later = 2 * FIRST - 2 + 1, 2 * FOLD - 2 + 1
+    return weights + first + (folds - 1) * later + 2
+
+
+def degree_for(bits: int, folds: int) -> int:
+    """The smallest d with roots / 2^d <= 2^-bits."""
+    return bits + ceil(log2(roots(folds)))
+
+
+DEGREE = degree_for(SOUNDNESS_BITS, MOST_FOLDS)

@@ -1,0 +1,179 @@
+"""The same model in weights that suit plans: gains folded, outliers split off, queries
+scaled.
+
+All are free of communication, and exact; all are inside the weights, which are secret.
+
+*Gains.* An RMS normalisation multiplies each channel by a learnt gain. Where only
+linear maps read it, the gains are put into those: one product per value less.
+
+*Outliers.* Trained decoders of the Llama type have a few channels of hidden states that
+go hundreds of times further than the others: SmolLM2-135M has one that reaches 29,000
+where half of all values are below 4, at the first token of every text. A tensor has one
+type, so beside them the others keep few bits, and a sum of their squares fewer still.
+So these channels are put first and divided by a power of two, after the embeddings and
+in all weights of layers that write hidden states. Normalisations sum up the squares of
+both kinds apart, and multiply the few by that power when all are small
+(``layers.rms_norm``). A plan tells how many channels there are and which power it is;
+which ones they are is not in it.
+
+*Queries.* Attention divides its queries by the root of their width. That is free if it
+is a power of two, as for heads of 64; for heads of 32 or 128 it takes two rounds a
+layer. Then the maps that make queries are divided instead.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ditto.errors import SetupError
+from ditto.files import JsonValue
+from ditto.fixedpoint import Array
+from ditto.models.family import AnyFamily
+from ditto.models.layers import Params
+from ditto.models.model import Model
+from ditto.models.past import PREFIX
+
+_WRITERS = ("output", "down")
+"""Linear maps of a layer that write hidden states."""
+NEEDED, SPLIT = 64.0, 16.0
+"""Outliers are split off where a channel goes so many times as far as half of the
+channels of the same layer do; then all that go as many times as far as the second."""
+FURTHER = 2
+"""Doublings that outliers still go further when they are divided: else they would need
+a finer type than the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Which channels are put first, and what divides them."""
+
+    order: Array
+    """Of all channels; the outliers come first."""
+    count: int = 0
+    shift: int = 0
+    """Outliers are divided by 2^shift."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.count < len(self.order) or self.shift < 0:
+            raise SetupError(
+                f"{self.count} of {len(self.order)} channels divided by "
+                f"2^{self.shift}: there must be others, and no negative power."
+            )
+
+    @property
+    def divisors(self) -> Array:
+        """Of all channels in their order."""
+        outlying = np.arange(len(self.order)) < self.count
+        return np.where(outlying, 2.0**self.shift, 1.0).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a model is made ready for plans; by default it stays as it is."""
+
+    family: AnyFamily
+    split: Split | None = field(default=None, repr=False)
+    query_factor: float | None = None
+    """What queries are multiplied by, if that is done inside the weights."""
+
+    def model(self, model: Model) -> Model:
+        """The same model, to be compiled; it is not written: see ``Model.tensors``."""
+        if self.split is None and self.query_factor is None:
+            return model
+        named: dict[str, JsonValue] = {"scaled_queries": self.query_factor is not None}
+        if self.split is not None:
+            named["outlier_channels"] = self.split.count
+            named["outlier_shift"] = self.split.shift
+        return replace(model.with_config(**named), params=self.params(model.params))
+
+    def params(self, p: Params) -> Params:
+        """Its parameters, made of those that it was trained with."""
+        if self.query_factor is not None:
+            p = {**p, "layers": [self._scaled(layer) for layer in p["layers"]]}
+        return p if self.split is None else self._reordered(self.split, p)
+
+    def _scaled(self, layer: Params) -> Params:
+        name = str(self.family.scalable_queries)
+        scaled = {k: v * np.float32(self.query_factor) for k, v in layer[name].items()}
+        return {**layer, name: scaled}
+
+    def _reordered(self, split: Split, p: Params) -> Params:
+        order = split.order
+        heads: Params = {
+            name: {"w": p[name]["w"][order]}
+            for name in ("lm_head", "score")
+            if name in p
+        }
+        prefix = {PREFIX: p[PREFIX]} if PREFIX in p else {}
+        return {
+            "embeddings": {"word": p["embeddings"]["word"][:, order]},
+            "layers": [self._layer(split, layer) for layer in p["layers"]],
+            "last_norm": {"gamma": p["last_norm"]["gamma"][order]},
+            **heads,
+            **prefix,
+        }
+
+    def _layer(self, split: Split, layer: Params) -> Params:
+        order, divisors = split.order, split.divisors
+        changed = dict(layer)
+        for norm, readers in self.family.norm_readers.items():
+            gains = layer[norm]["gamma"][order]
+            changed[norm] = {}
+            for name in readers:
+                w = gains[:, None] * layer[name]["w"][order]
+                changed[name] = {**layer[name], "w": w}
+        for name in _WRITERS:
+            changed[name] = {
+                k: v[..., order] / divisors for k, v in layer[name].items()
+            }
+        return changed
+
+
+Samples = Callable[[], tuple[Array, Array]]
+"""Ids and mask (B, S): each row is a text from its first token on, where outliers are;
+what the mask hides does not count."""
+
+
+def prepare(model: Model, samples: Samples) -> Preparation:
+    """How to make a model ready, by its hidden states on samples if they matter; one
+    that is ready stays as it is."""
+    if "scaled_queries" in model.published:
+        return Preparation(model.family)
+    split = _split(model, *samples()) if model.family.norm_readers else None
+    return Preparation(model.family, split, _query_factor(model))
+
+
+def _query_factor(model: Model) -> float | None:
+    """None where a power of two does as well."""
+    if model.family.scalable_queries is None:
+        return None
+    config: Any = model.config  # of a family that says what its queries are
+    factor = float(config.head_dim) ** -0.5
+    return None if math.frexp(factor)[0] == 0.5 else factor
+
+
+def _split(model: Model, ids: Array, mask: Array) -> Split:
+    most = _furthest(model, ids, mask)  # (layers + 1, H)
+    middle = np.maximum(np.median(most, -1, keepdims=True), np.finfo(np.float32).tiny)
+    times = (most / middle).max(0)
+    order = np.arange(len(times))
+    count = int((times > SPLIT).sum())
+    if times.max() <= NEEDED or 2 * count > len(times):
+        return Split(order)
+    largest = np.argsort(-times, kind="stable")
+    order = np.concatenate([largest[:count], np.sort(largest[count:])])
+    few, others = most[:, order[:count]].max(-1), most[:, order[count:]].max(-1)
+    shift = max(0, math.ceil(math.log2((few / others).max())) - FURTHER)
+    return Split(order, count, shift)
+
+
+def _furthest(model: Model, ids: Array, mask: Array) -> Array:
+    """How far each channel goes in the embeddings and after every layer."""
+    inputs = jnp.asarray(ids), jnp.asarray(mask)
+    states = model.family.hidden_states(model.config, model.params, *inputs)
+    seen = np.asarray(mask, bool)
+    return np.stack([np.abs(np.asarray(x))[seen].max(0) for x in states])

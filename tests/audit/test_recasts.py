@@ -1,0 +1,174 @@
+"""Provable recasts: right for every sharing, and whoever deviates is caught."""
+
+import numpy as np
+import pytest
+
+from ditto.audit import rows
+from ditto.audit.proof import Fault
+from ditto.fixedpoint import FxpType, Words
+from ditto.protocols import party, recast_in_place
+from ditto.protocols.blocks import VERDICT_BITS, wraps
+from ditto.protocols.ledger import Relation
+from ditto.sharing import RANKS, Rank, Shared
+
+from .parties import (
+    RECASTS,
+    SPLIT_FROM,
+    TYPE,
+    Case,
+    audited,
+    flip,
+    honest,
+    masks_from,
+)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(party, "SPLIT_FROM", SPLIT_FROM)
+
+
+BITS = 8
+
+
+def every_sharing(x: int) -> tuple[Words, Words, Words]:
+    """All shares of the biased value of x, modulo 2^BITS."""
+    size = 1 << BITS
+    x0, x1 = np.divmod(np.arange(size * size), size)
+    x2 = (x + size // 4 - x0 - x1) % size
+    return x0.astype(np.uint8), x1.astype(np.uint8), x2.astype(np.uint8)
+
+
+def cells(share: Words, bits: int) -> np.ndarray:
+    return (share >> np.uint8(BITS - bits)).astype(np.intp)
+
+
+def test_wraps_are_right_and_what_is_wrong_is_noted_for_every_sharing() -> None:
+    size, alarms = 1 << BITS, 0
+    for x in range(-size // 2, size // 2):
+        x0, x1, x2 = every_sharing(x)
+        total = x0.astype(np.intp) + x1 + x2
+        w = wraps._WRAPS[cells(x2, 3) // 3, cells(x0, 3), cells(x1, 3)]
+        flags = wraps._FLAGGED[cells(x2, 4) // 3, cells(x0, 4), cells(x1, 4)]
+        right = total - w.astype(np.intp) * size == x + size // 4
+        if abs(x) < size // 4:
+            assert right.all()
+            assert not flags.any()
+        assert (right | flags).all()
+        alarms += int(flags.sum())
+    assert alarms
+
+
+@pytest.mark.parametrize("name", RECASTS)
+def test_honest_parties_are_believed_at_the_declared_price(name: str) -> None:
+    case = RECASTS[name]
+    outcomes = audited(case, case.deal(1), masks_from(1, {}))
+    assert [o.fault for o in outcomes] == [None] * 3
+    cost = outcomes[0].cost
+    assert sum(o.bytes for o in outcomes) * 8 == cost.bits
+    assert {o.rounds for o in outcomes} == {cost.rounds}
+
+
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("name", RECASTS)
+def test_every_message_that_is_changed_is_caught(name: str, rank: Rank) -> None:
+    """A bit, an element, all of a message, in any round: both others stop, and name who
+    sent it, who goes on with what it has sent."""
+    case, rng = RECASTS[name], np.random.default_rng(rank)
+    operands, source = case.deal(1), masks_from(1, {})
+    reference = audited(case, operands, source)
+    deviations = 0
+    for at in range(reference[rank].before):
+        fields = reference[rank].fields[at]
+        for which in range(fields):
+            words = (1, 2, None)[(at + which) % 3]
+            alter = flip(at, rng, words=words, which=which, in_place=True)
+            operands = case.deal(1)
+            outcomes = audited(case, operands, source, alter={rank: alter})
+            faults = [o.fault for o in honest(outcomes, rank)]
+            assert all(isinstance(f, Fault) and f.prover == rank for f in faults)
+            deviations += 1
+    assert deviations
+
+
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_a_wrong_share_that_is_used_is_caught(rank: Rank, which: str) -> None:
+    """Cells and classes of another share than was dealt: nothing is answered. The party
+    itself may be the first to say that shares are different."""
+    kind = FxpType(32, 20)
+
+    def run(player: party.Party, x: Shared) -> Shared:
+        if player.rank == rank:
+            shares = {"first": x.first, "second": x.second}
+            changed = shares[which].copy()
+            changed[1:2] += np.uint32(3 << 29)  # always another class
+            x = Shared(**(shares | {which: changed}), type=kind)
+        return recast_in_place(player, x, TYPE)
+
+    case = Case(run, ((3, 5),), kind)
+    outcomes = audited(case, case.deal(1), masks_from(1, {}))
+    assert all(o.fault is not None for o in outcomes)
+    assert any(o.caught for o in outcomes)
+
+
+def test_flags_of_the_range_are_not_proved() -> None:
+    """Named in docs/explanation/audit.md: a party may hide that a value left it."""
+    case = Case(
+        lambda p, x: recast_in_place(p, x, TYPE, checked=True),
+        ((3, 5),),
+        FxpType(32, 20),
+    )
+    rng = np.random.default_rng(1)
+    operands, source = case.deal(1), masks_from(1, {})
+    reference = audited(case, operands, source)
+    last = max(reference, key=lambda o: o.fields[0]).fields[0] - 1
+    (rank,) = (o.rank for o in reference if o.fields[0] == last + 1)
+    alter = {rank: flip(0, rng, which=last)}
+    outcomes = audited(case, operands, source, alter=alter)
+    assert [o.fault for o in outcomes] == [None] * 3
+    assert VERDICT_BITS == 40
+
+
+def test_what_a_party_knows_adds_up() -> None:
+    """u B v of both sides is the sum of both summands, as ``rows`` says."""
+    galois = rows.GaloisRing(32, 3)
+    rng = np.random.default_rng(2)
+    i0, i1 = (rng.integers(0, 8, 100, np.uint8) for _ in range(2))
+    r = rng.integers(0, 1 << 5, (3, 100), np.uint8)
+    m = (wraps._WRAPS[:, i0, i1] - r) & np.uint8(31)
+    before, after = (
+        rows.KnownRelation(5, Relation(rows.Message.COUNTS, *known))
+        for known in ((i0, None, m), (None, i1, r))
+    )
+    u, v = before.words("u", galois), after.words("v", galois)
+    assert u is not None
+    assert v is not None
+    own = before.own(galois) + after.own(galois)
+    for c in range(3):
+        weights = np.zeros((3, 3), np.uint32)
+        weights[c, 0] = 1
+        block = rows._of_counts(weights, galois)[:, :, 0]
+        product = np.einsum("na,ab,nb->n", u, block, v, dtype=np.uint32)
+        assert (product == own[:, c]).all()
+
+
+def test_shares_of_honest_parties_agree_whatever_the_third_sends() -> None:
+    """So a deviating party cannot make an audit depend on what it does not know."""
+    x_type = FxpType(32, 20)
+    rng = np.random.default_rng(3)
+    for rank in RANKS:
+        results: dict[Rank, Shared] = {}
+
+        def run(
+            player: party.Party, x: Shared, results: dict[Rank, Shared] = results
+        ) -> Shared:
+            results[player.rank] = recast_in_place(player, x, TYPE)
+            return results[player.rank]
+
+        case = Case(run, ((3, 5),), x_type)
+        for at in range(2):
+            alter = {rank: flip(at, rng, words=None)}
+            audited(case, case.deal(1), masks_from(1, {}), alter=alter)
+            one, other = results[rank.next], results[rank.previous]
+            assert (one.second == other.first).all()

@@ -1,0 +1,59 @@
+"""A softmax that is divided after its product, or before it."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from ditto.compiler import compile as compile_plan
+from ditto.plan import Plan
+from ditto.simulation import simulate
+
+WIDTH = 8
+
+
+def begin(scores: Any, x: Any, matrix: Any) -> tuple[Any, Any]:
+    """Attention to values, which parties keep."""
+    return attend(scores, x @ matrix)
+
+
+def attend(scores: Any, values: Any) -> tuple[Any, Any]:
+    """What a softmax makes of values, and these."""
+    return jax.nn.softmax(scores, axis=-1) @ values, values
+
+
+def drawn(keys: int) -> tuple[Any, Any]:
+    """Scores that are all alike nearly, so that the sum of a softmax is large."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(0, 0.3, (2, keys))
+    values = rng.normal(0, 1, (keys, WIDTH)) + 2
+    return scores.astype(np.float32), values.astype(np.float32)
+
+
+def plan(keys: int) -> Plan:
+    """Attention to values that another plan keeps as it needs them for few keys."""
+    few = (*drawn(4), np.eye(WIDTH, dtype=np.float32))
+    first = compile_plan(begin, few, calibration=[few], retain_outputs=(1,))
+    many = drawn(keys)
+    return compile_plan(
+        attend,
+        many,
+        calibration=[many],
+        state_argnums=(1,),
+        retain_outputs=(1,),
+        reuse_shares_of=first,
+    )
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("keys", "later"), [(16, True), (512, False)])
+def test_exp_has_fraction_bits_enough(keys: int, later: bool) -> None:
+    made = plan(keys)
+    (exp,) = (s for s in made.steps if s.kind.name == "exponential")
+    assert made.values[exp.outputs[0]].fxp.frac >= 8
+    divided = [s for s in made.steps if s.kind.name == "multiply"]
+    sizes = {made.values[s.outputs[0]].size for s in divided}
+    assert sizes == {2 * (WIDTH if later else keys)}
+    found, exact = simulate(made, drawn(keys)).result[0], attend(*drawn(keys))[0]
+    assert np.abs(np.asarray(found) - np.asarray(exact)).max() < 0.01
