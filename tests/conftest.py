@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)
+from tests.randomness import Draws
+
+settings.register_profile("any machine", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
@@ -120,6 +122,46 @@ def _cache_of_this_run(folder_of_this_run: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DITTO_CACHE", str(folder_of_this_run / "kept"))
         yield
+
+
+DRAWS = pytest.StashKey[Draws]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, default=0, help="Of what parties draw.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    config.stash[DRAWS] = Draws(config.getoption("--seed"))
+    config.stash[DRAWS].begin(patch)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"parties draw with --seed {config.getoption('--seed')}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    draws = item.config.stash[DRAWS]
+    with draws.of(item.nodeid):
+        if isinstance(item, pytest.Function):
+            draws.restart(item.module)
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """One that tests share draws what it draws, whichever of them comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    param = getattr(request, "param", None)
+    name = f"{fixturedef.baseid}::{fixturedef.argname}[{param!r}]"
+    with request.config.stash[DRAWS].of(name):
+        return (yield)
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

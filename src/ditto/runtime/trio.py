@@ -232,7 +232,10 @@ def run_together(
         if on_outcome:
             on_outcome(index, results[index])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
+    threads = [
+        threading.Thread(target=work, args=(i,), name=f"ditto-{i}")
+        for i in range(len(jobs))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
