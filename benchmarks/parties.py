@@ -56,11 +56,14 @@ class Parties:
         self._authorities = {
             name: make_authority(name) for name in (*ORGANISATIONS, MEMBERS)
         }
-        tens = _free_tens(6, trios)
+        tens = _free_tens(9, trios)
+        here = _LOOPBACK if hosts is None else hosts.addresses
         self._addresses = [
             (f"{host}:{tens[rank]}{{trio}}", f"{host}:{tens[3 + rank]}{{trio}}")
-            for rank, host in enumerate(_LOOPBACK if hosts is None else hosts.addresses)
+            for rank, host in enumerate(here)
         ]
+        self.http = [f"{host}:{tens[6 + rank]}" for rank, host in enumerate(here)]
+        """Where each party tells its metrics, but for the number of the trio."""
         self._last_version = last_version
         self._limits = {} if lanes is None else {"lanes": lanes}
         self.deployment.write_text(to_toml(self.agreement(trios)))
@@ -71,6 +74,7 @@ class Parties:
                     f"rank = {rank}\ntrio = {trio}\n"
                     f'credentials = "{credentials.name}"\n'
                     f'store = "store-{trio}-{rank}"\n'
+                    f'listen_http = "{self.http[rank]}{trio}"\n'
                 )
 
     def agreement(self, trios: int) -> Agreement:
