@@ -1,6 +1,7 @@
 """Proven bounds hold for every input, are nearly reached, and are said as they are."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,7 +17,6 @@ from ditto.compiler.bounds.report import CheckedRange
 from ditto.compiler.bounds.rows import Rows, largest_product, spectral_norm
 from ditto.compiler.builder import Builder
 from ditto.compiler.calibrate import Range
-from ditto.compiler.passes import approximate
 from ditto.models import Model, random_model
 from ditto.models.computation import Computation, Phase
 from ditto.models.layers import layer_norm
@@ -166,42 +166,51 @@ def test_a_profile_without_ranges_reports_none() -> None:
     assert plans.ranges(Computation(Phase.FORWARD, 1, TOKENS)) == RangeReport(())
 
 
-def _gelu_after_norm(scale: float) -> tuple[Plan, RangeReport, CheckedRange]:
-    """A plan with a GeLU of what is as far from zero as the scale says."""
+def _gelu(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x, approximate=False)
+
+
+def _fit_after_norm(
+    scale: float, fitted: Callable[[jax.Array], jax.Array] = _gelu
+) -> CheckedRange:
+    """The range of a function of what is as far from zero as the scale says."""
     rng, width = np.random.default_rng(4), 48
     norm = {"gamma": np.ones(width, np.float32), "beta": np.zeros(width, np.float32)}
     p = {"norm": norm, "w": scale * rng.normal(size=(width, 16)).astype(np.float32)}
     samples = [(p, rng.normal(size=(8, width)).astype(np.float32)) for _ in range(4)]
 
     def function(p: Any, x: jax.Array) -> jax.Array:
-        return jax.nn.gelu(dense_after_norm(p, x), approximate=False)
+        return fitted(dense_after_norm(p, x))
 
-    plan, report = reported(function, samples)
+    _, report = reported(function, samples)
     (fit,) = (r for r in report.ranges if r.kind == "fit")
-    return plan, report, fit
+    return fit
 
 
 def test_a_gelu_that_goes_as_far_as_its_operand_can_is_proven() -> None:
-    plan, _, fit = _gelu_after_norm(0.12)
-    assert plan.steps[fit.step].kind.name == "piecewise_linear"
-    assert fit.held == "proven"
+    assert _fit_after_norm(0.12).held == "proven"
 
 
 def test_a_gelu_beyond_its_fit_is_caught() -> None:
-    plan, _, fit = _gelu_after_norm(0.18)
-    assert plan.steps[fit.step].kind.name == "piecewise_linear"
+    fit = _fit_after_norm(0.18)
     assert fit.held == "caught"
     assert fit.proven[1] > fit.high
 
 
-def test_a_polynomial_beyond_its_fit_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the type of the square, which ends where the fit does."""
-    monkeypatch.setattr(approximate, "fit_lines", lambda *_: None)
-    plan, report, fit = _gelu_after_norm(0.12)
-    square = next(r for r in at(plan, report, "multiply") if r.step > fit.step)
-    assert fit.held == "caught"
-    assert fit.proven[1] > fit.high
-    assert square.high == pytest.approx(fit.high**2, rel=0.01)
+def test_what_is_clamped_cannot_leave_its_fit() -> None:
+    fit = _fit_after_norm(40.0, jnp.tanh)
+    assert fit.held == "proven"
+    assert fit.proven == pytest.approx((-6.0, 6.0), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scale", "held"), [(0.02, "proven"), (0.1, "caught"), (0.3, "sampled")]
+)
+def test_exp_by_squarings_is_good_as_far_as_it_says(scale: float, held: str) -> None:
+    """A little beyond, the recast of a square sees it."""
+    fit = _fit_after_norm(scale, jnp.exp)
+    assert fit.held == held
+    assert (fit.proven[1] < fit.high) == (held == "proven")
 
 
 # The set that rows lie in

@@ -8,7 +8,6 @@ import pytest
 from ditto.compiler import compile as compile_plan
 from ditto.compiler.builder import Builder
 from ditto.compiler.calibrate import Calibration, Range
-from ditto.compiler.passes.fit import MAX_DEGREE, cheapest_fit, fit
 from ditto.operations import walk
 from ditto.plan import Graph
 from ditto.simulation import simulate
@@ -56,24 +55,6 @@ def test_one_sample_has_both_ends_of_a_coarse_maximum() -> None:
     x, weights = np.ones((1, 3), np.float32), np.ones((3, 5), np.float32)
     seen = Calibration([[x, weights]]).ranges(graph)[graph.outputs[1]]
     assert seen == Range(3.0, 3.0 + STEP, (3.0**2 + 3.5**2) / 2, 1.0)
-
-
-@pytest.mark.parametrize("name", ["gelu", "tanh"])
-def test_a_degree_is_given_up_only_if_it_cannot_do(name: str) -> None:
-    error, radius = 1e-3, 4.0
-    fits = {degree: fit(name, radius, degree) for degree in range(1, 20)}
-    best = {degree: found.error for degree, found in fits.items() if found is not None}
-    assert len(best) == 19  # without a limit there is always one
-    given_up = [d for d in best if fit(name, radius, d, error=error) is None]
-    assert given_up
-    assert all(best[degree] > error for degree in given_up)
-    cheapest = cheapest_fit(name, radius, error)
-    assert cheapest is not None
-    degree = len(cheapest.coefficients) - 1
-    assert degree < MAX_DEGREE
-    assert best[degree] <= error < best[degree - 1]
-    assert cheapest_fit(name, radius, error, most_bits=cheapest.bits) == cheapest
-    assert cheapest_fit(name, radius, error, most_bits=cheapest.bits - 1) is None
 
 
 def test_rows_that_are_outliers_say_nothing_of_the_others() -> None:

@@ -27,15 +27,16 @@ from ditto.protocols import (
 from ditto.protocols import party as party_module
 from ditto.protocols.blocks import (
     Group,
+    Sums,
     bit_product,
-    deal_bit_masks,
+    choose,
     known_bits,
-    open_bits,
     replicate,
     replicate_two_party,
     shared_one_hot,
     split_of_p1,
     summed_conjunctions,
+    table_product,
     together,
     two_party_product,
     two_party_summand,
@@ -182,11 +183,22 @@ def one_hot(role: Role, shares: Pair, ring: Ring) -> Steps[Words | None]:
     return shared_one_hot(role, summand & summand.dtype.type(3), 4, "one-hot")
 
 
-def bits_as_integers(role: Role, shares: Pair, ring: Ring) -> Steps[list | None]:
-    """Both bits of what P0 and P2 hold an XOR of, modulo 4 and 2."""
-    masks = yield from deal_bit_masks(role, shares[0].size, [2, 1])
-    bits = {Rank.P0: shares[1], Rank.P1: None, Rank.P2: shares[0]}[role.rank]
-    return (yield from open_bits(role, bits, masks))
+def product_with_table(*, dropped: int) -> Callable:
+    """T0[c] + T1[c] u over Z_4, c and u the last bit of both summands and its twice."""
+
+    def steps(role: Role, shares: Pair, ring: Ring) -> Steps[Words]:
+        summand = two_party_summand(role, shares, ring, 0)
+        place = summand & summand.dtype.type(1)
+        known = ring.reduce(2 * place + 1)[None]
+        chosen = yield from choose(role, place, 2, known, ring)
+        sums = None
+        if role.rank != Rank.P1:
+            first, second = (chosen.words[:, 0] >> k & 1 for k in (0, 1))
+            entries = [first + 2 * second, 3 * first + (place + 1) * second]
+            sums = Sums([ring.reduce(e) for e in entries], first + second)
+        return (yield from table_product(role, chosen, sums, ring, dropped=dropped))
+
+    return steps
 
 
 def side_by_side(role: Role, shares: Pair, ring: Ring) -> Steps[list]:
@@ -239,7 +251,8 @@ CASES = {
     "several bits in one": (alone(conjunctions(1, 1)), [fxp(2, 0)]),
     "split of P1": (alone(split), [fxp(3, 0)]),
     "one-hot": (alone(one_hot), [fxp(2, 0)]),
-    "bits as integers": (alone(bits_as_integers), [fxp(2, 0)]),
+    "product with a table": (alone(product_with_table(dropped=0)), [fxp(2, 0)]),
+    "the same but a bit": (alone(product_with_table(dropped=1)), [fxp(2, 0)]),
     "blocks side by side": (alone(side_by_side), [fxp(2, 0)]),
     "the paper's upcast": (lambda p, x: upcast_paper(p, x, fxp(3, 0)), [fxp(2, 0)]),
 }

@@ -35,10 +35,7 @@ from ditto.protocols.grid_function import compute_on_grid
 from ditto.protocols.multiply import multiply_task
 from ditto.protocols.parabolas import Function, TableFunction
 from ditto.protocols.party import Exchange, Expected, Field, Pair, Party, Role, Steps
-from ditto.protocols.piecewise_linear import (
-    Lines,
-    PiecewiseLinear,
-)
+from ditto.protocols.piecewise_quadratic import Pieces, PiecewiseQuadratic
 from ditto.protocols.range_word import reveal_range_word
 from ditto.protocols.recast import recast_task
 from ditto.protocols.registry import PROTOCOLS, Form, Protocol
@@ -234,11 +231,12 @@ def small_exponential(rounds: Rounds) -> tuple[Run, Operands]:
     ]
 
 
-def small_lines(rounds: Rounds) -> tuple[Run, Operands]:
+def small_pieces(rounds: Rounds) -> tuple[Run, Operands]:
     kind = fxp(14, 4)
-    lines = Lines(-1, (0, 1, 2), (1, 0, -3), slope_frac=1, intercept_frac=3)
-    function = PiecewiseLinear(Grid(kind, -48, 48, 4), fxp(12, 3), 3, lines)
+    pieces = Pieces(-1, (16, 0, -48), (0, 2, 4), (0, 2, 0), 6, 3, 3)
+    function = PiecewiseQuadratic(Grid(kind, -48, 48, 4), fxp(12, 3), pieces)
     assert function.grid.far_cut is not None
+    assert function.conversion.unseen
     x = shares(kind, 2)
     return lambda p, x: compute_on_grid(p, x, function, rounds, checked=True), [
         [s] for s in x
@@ -294,8 +292,8 @@ CASES: dict[str, Callable[[], tuple[Run, Operands]]] = {
     "conjunction in one": partial(small_conjunction, 1),
     "exponential in two": partial(small_exponential, 2),
     "exponential in one": partial(small_exponential, 1),
-    "piecewise linear in two": partial(small_lines, 2),
-    "piecewise linear in one": partial(small_lines, 1),
+    "piecewise quadratic in two": partial(small_pieces, 2),
+    "piecewise quadratic in one": partial(small_pieces, 1),
     "reciprocal in one": partial(small_table, "reciprocal", 1, 1),
     "rsqrt in two": partial(small_table, "rsqrt", 1, 2),
     "reciprocal of two widths": partial(small_table, "reciprocal", 2, 2),
@@ -380,8 +378,7 @@ def test_every_protocol_that_sends_has_a_case() -> None:
     large = {row.name for key, row in SECRET.items() if COSTS[key] > MOST_BITS}
     assert large == {
         "coarse max",
-        "exponential",
-        "piecewise linear",
+        "piecewise quadratic",
         "reciprocal",
         "rsqrt",
     }

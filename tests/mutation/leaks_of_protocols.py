@@ -16,7 +16,7 @@ COARSE_MAX = hidden("coarse max in two")
 CONJUNCTION = hidden("conjunction in two")
 BIT_PRODUCT = hidden("truncate ours-three-rounds from=fxp14.9 to=fxp14.4")
 EXP = hidden("exponential in two")
-LINES = hidden("piecewise linear in two")
+PIECES = hidden("piecewise quadratic in two")
 
 VERIFIER = (
     "audit/test_zero_knowledge.py::test_all_that_a_verifier_receives_is_hidden"
@@ -305,60 +305,92 @@ MASKS_OF_PROTOCOLS = (
         [drawn.draw("factors 0", known.size, ring)] for _ in (0, 2)""",
             ),
         ),
-        "P1 sees the difference of what P0 and P2 hold of a slope or a parabola",
-        (LINES, hidden("rsqrt in two")),
+        "P1 sees the difference of what P0 and P2 hold of a parabola",
+        (hidden("rsqrt in two"),),
     ),
     Leak(
-        "exponential: one mask for all numbers that P1 deals",
-        "protocols/exponential.py",
+        "table product: one mask for all entries",
+        "protocols/blocks/table_product.py",
         (
             (
-                """role.masks_with(other).draw(f"entry {k}", count, ring) """
-                "for k in range(_ENTRIES)",
-                """drawn for drawn in [role.masks_with(other).draw("entry", """
-                "count, ring)] for k in range(_ENTRIES)",
+                "for r, part in zip(own[1:], chosen.factors, strict=True):",
+                "for r, part in zip(own[:1] * n, chosen.factors, strict=True):",
+            ),
+            (
+                "zip(sums.entries, own, hiding, strict=True)",
+                "zip(sums.entries, own[:1] * (n + 1), hiding, strict=True)",
             ),
         ),
-        "P2 sees which of them are zero, so rho, and then z",
-        (EXP,),
+        "P1 sees the difference of two coefficients, so which parabola x lies on",
+        (PIECES, EXP),
     ),
     Leak(
-        "exponential: P0 sends its bits as they are",
-        "protocols/exponential.py",
+        "table product: P0 and P2 send their sums with the entries' masks alone",
+        "protocols/blocks/table_product.py",
         (
             (
-                "send={other: [Field(hidden, LIVE)]},",
-                "send={other: [Field(bits if role.rank == P0 else hidden, LIVE)]},",
+                "total.astype(ring.dtype, copy=False) - ones * r + k",
+                "total.astype(ring.dtype, copy=False) - ones * r",
             ),
         ),
-        "P2 knows both shares of whether e^x is nothing",
-        (EXP,),
+        "P1 sees a sum over a set that it knows, besides the entry",
+        (PIECES, EXP),
     ),
     Leak(
-        "masked bits: one mask for the integers of all bits",
-        "protocols/blocks/masked_bits.py",
+        "table product: entries without a mask",
+        "protocols/blocks/table_product.py",
         (
             (
-                """return [masks.draw(f"bit {j}", count, Ring(w)) """
-                """for j, w in enumerate(widths)]""",
-                """drawn = masks.draw("bit", count, Ring(max(widths)))
-    return [Ring(w).reduce(drawn) for w in widths]""",
+                "total.astype(ring.dtype, copy=False) - ones * r + k",
+                "total.astype(ring.dtype, copy=False) + k",
             ),
         ),
-        "P2 sees how the bits of a line's code differ",
-        (LINES,),
+        "P1 learns an entry, so the cell that x lies in",
+        (PIECES, EXP),
     ),
     Leak(
-        "masked bits: P0 sends its bits as they are",
-        "protocols/blocks/masked_bits.py",
+        "table product: one mask for the sums of all tables",
+        "protocols/blocks/table_product.py",
         (
             (
-                "send={other: [Field(hidden, width)]},",
-                "send={other: [Field(bits if role.rank == P0 else hidden, width)]},",
+                "zip(sums.entries, own, hiding, strict=True)",
+                "zip(sums.entries, own, hiding[:1] * (n + 1), strict=True)",
             ),
         ),
-        "P2 knows both shares of a line's code",
-        (LINES,),
+        "P1 sees the difference of two sums over a set that it knows",
+        (PIECES, EXP),
+    ),
+    Leak(
+        "table product: P1 sends its factors as they are",
+        "protocols/blocks/table_product.py",
+        (
+            (
+                "Field(ring.reduce(u - part), ring.bits)",
+                "Field(ring.reduce(u), ring.bits)",
+            ),
+        ),
+        "P2 learns what P1 knows of x",
+        (PIECES, EXP),
+    ),
+    Leak(
+        "table product: one mask for all factors",
+        "protocols/blocks/table_product.py",
+        (
+            (
+                'parts = [masks.draw(f"factor {j}", place.size, ring) '
+                "for j in range(len(known))]",
+                'parts = [masks.draw("factor", place.size, ring)] * len(known)',
+            ),
+        ),
+        "P2 sees the difference of what P1 knows of x and of its square",
+        (PIECES,),
+    ),
+    Leak(
+        "table product: P2 is sent the place as it is",
+        "protocols/blocks/table_product.py",
+        (("Field(value ^ share, word.bits)", "Field(value, word.bits)"),),
+        "P2 learns where P1's summand lies",
+        (PIECES, EXP),
     ),
     Leak(
         "coarse maximum: one mask for all levels of the AND tree",

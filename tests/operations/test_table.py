@@ -10,7 +10,6 @@ from ditto.operations.own import OWN
 X = np.array([[0.5, 1.0, -2.0], [3.0, -0.25, 4.0]], np.float32)
 CALLS = {
     "add": ({}, (X, X), X + X),
-    "combine": ({"coefficients": [2, -1], "bias": 0.5}, (X, X), X + 0.5),
     "exp_negative": ({}, (X,), np.exp(X)),
     "lookup": ({}, (X, np.array([1, 0, 1])), X[[1, 0, 1]]),
     "bounded_max": ({"axes": [1], "bound": -100.0}, (X,), X.max(1)),

@@ -20,7 +20,7 @@ from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
 from ditto.sharing import Shared
 from ditto.wire import PutPlan, PutWeights, RegisterModel, RunPlan, RunReply, Turn
-from tests.compiler.cases import LINES
+from tests.compiler.cases import PIECES
 
 from .test_refusals import W, X, call, compiled, first, further, outcomes, shares
 
@@ -103,7 +103,7 @@ def test_inputs_of_every_kind_are_compared(trio: ThreadTrio, embedding: Plan) ->
     good = embedding_runs(embedding)
     replies = call(trio, good)
     answer = open_outputs(signature_of(embedding), [r.arrays for r in replies])
-    assert np.abs(answer - np.tanh(TABLE[IDS]) - 1).max() < LINES
+    assert np.abs(answer - np.tanh(TABLE[IDS]) - 1).max() < PIECES
     kinds = set()
     for rank, run in enumerate(good):
         for name in run.arrays:

@@ -18,7 +18,7 @@ from ditto.compiler import compile
 from ditto.errors import DittoError, PlanError
 from ditto.plan import Plan
 from ditto.steps import load_plan, plan_from_body, plan_from_bytes
-from tests.compiler.cases import LINES
+from tests.compiler.cases import PIECES
 
 MAKE = """
 import numpy as np, jax
@@ -75,7 +75,7 @@ def test_a_plan_that_was_read_computes_the_same(plan: Plan) -> None:
         run_local(each, arguments).result
         for each in (plan, plan_from_bytes(plan.to_bytes()))
     ]
-    assert np.abs(results[0]["y"] - results[1]["y"]).max() < 2 * LINES
+    assert np.abs(results[0]["y"] - results[1]["y"]).max() < 2 * PIECES
     assert np.array_equal(results[0]["best"][1], [2, 3, 7])
     assert results[0]["best"][0].dtype == np.int32
 

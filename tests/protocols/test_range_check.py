@@ -11,8 +11,8 @@ from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols import (
     Exponential,
     Grid,
-    Lines,
-    PiecewiseLinear,
+    Pieces,
+    PiecewiseQuadratic,
     TableFunction,
     coarse_max,
     compute_on_grid,
@@ -200,12 +200,12 @@ def test_scores_beyond_the_grid_are_noted_near_and_far() -> None:
 
 
 @pytest.mark.parametrize("words", [1, 2, 3])
-def test_values_beyond_straight_lines_are_noted_near_and_far(words: int) -> None:
+def test_values_beyond_pieces_are_noted_near_and_far(words: int) -> None:
     """Further out with every word: between what one sees and what the next does."""
     kind = FxpType(32, 10)
     grid = Grid(kind, -14 << 10, 14 << 10, 9)  # 58 levels of 64 are needed
-    lines = Lines(0, (0, 1), (0, 0), slope_frac=0, intercept_frac=3)
-    function = PiecewiseLinear(grid, kind, 10, lines, words)
+    pieces = Pieces(0, (0, 1 << 9), (0, 1 << 2), (0, 0), 10, 8, 8)
+    function = PiecewiseQuadratic(grid, kind, pieces, words)
     assert (grid.levels, len(grid.legal)) == (64, 57)
 
     def seen(x: float, seed: int) -> bool:

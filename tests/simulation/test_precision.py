@@ -92,7 +92,7 @@ def test_gradients_pass_in_float32(name: str) -> None:
     """Also where SPU computes on integers, and through the casts of the paper.
 
     They differ from the float model's as the functions of a profile do: those of the
-    paper by 11 % in one place, of ``ditto``, whose lines have slopes of 4 bits, by 7 %.
+    paper by 11 % in one place, of ``ditto`` by less than 7 %.
     By how much depends on what the logits are to become: always the same here.
     """
     profile, activation = WAYS[name]

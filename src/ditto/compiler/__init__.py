@@ -1,8 +1,8 @@
 """From a JAX function to a plan that three parties execute.
 
 In topological order: builder, trace, profile, calibrate; passes (simplify, recognise,
-mask, coarsen, normalise, fit, tabulate, approximate, lookup, rings, types, paper;
-draft, region, subscripts, order, emit); bounds; pipeline.
+mask, coarsen, normalise, shapes, pieces, tabulate, approximate, lookup, rings, types,
+paper; draft, region, subscripts, order, emit); bounds; pipeline.
 """
 
 from ditto.compiler.bounds import RangeReport

@@ -37,10 +37,10 @@ class Profile(BaseModel):
     product of the exponentials of what the parties hold, and squarings elsewhere."""
     gelu: Literal["stock", "puma", "quad", "accurate"] = "stock"
     """``quad``: 0.125 x^2 + 0.25 x + 0.5, for models distilled with it.
-    ``accurate``: polynomials fitted to the calibrated range."""
+    ``accurate``: parabolas fitted to the calibrated range."""
     casts: Literal["ours", "paper"] = "ours"
-    fit_error: Annotated[float, Field(gt=0, le=1)] = 0.007
-    """The largest error of a fitted function on the calibrated range, of straight lines
+    fit_error: Annotated[float, Field(gt=0, le=1)] = 0.002
+    """The largest error of a fitted function on the calibrated range, of parabolas
     sqrt(2) times the root of its mean square; less where its results are small, more
     where they are large and their range is wide."""
     margin: Annotated[float, Field(ge=1, le=64)] = 2.0

@@ -6,8 +6,6 @@ bounded_max, bounded_min
 coarse_max
     the maximum on a grid of some step; knows between what its operand lies, and what
     stands for positions that a mask hides.
-combine
-    a sum of operands times public numbers, plus a public number.
 exp_negative
     exp of what is never positive, as in softmax.
 exponential
@@ -15,9 +13,8 @@ exponential
     fracs the protocol computes.
 lookup
     the rows of a table.
-piecewise_linear
-    straight lines on cells of one width, as integers with fracs; knows between what x
-    lies, and with which frac the protocol takes it.
+piecewise_quadratic
+    parabolas on cells of one width, as integers with fracs; knows between what x lies.
 table_function
     the reciprocal or inverse root of factor * x + summand; knows between what x lies.
 within
@@ -30,19 +27,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-
-def _combine(
-    *values: jax.Array, coefficients: Sequence[float], bias: float
-) -> jax.Array:
-    terms = [
-        jnp.asarray(v) * np.asarray(c, jnp.asarray(v).dtype)
-        for c, v in zip(coefficients, values, strict=True)
-    ]
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total + np.asarray(bias, total.dtype)
 
 
 def _bounded(
@@ -90,40 +74,42 @@ def _table_function(
     return apply(y)
 
 
-def _piecewise_linear(
+def _piecewise_quadratic(
     x: jax.Array,
     *,
     width: float,
     start: int,
+    constants: Sequence[int],
     slopes: Sequence[int],
-    intercepts: Sequence[int],
-    slope_frac: int,
-    intercept_frac: int,
+    curvatures: Sequence[int],
+    frac: int,
+    offset_frac: int,
+    square_frac: int,
     **_: object,
 ) -> jax.Array:
-    """The line whose middle is nearest; what else is known is for the protocol."""
+    """The piece whose middle is nearest; what else is known is for the protocol."""
     x, last = jnp.asarray(x), len(slopes) - 1
     i = jnp.clip(jnp.rint(x / np.asarray(width, x.dtype)) - start, 0, last)
-    m, d = (
-        jnp.asarray(np.ldexp(np.asarray(each, np.float64), -frac), x.dtype)[
-            i.astype(np.int32)
-        ]
-        for each, frac in ((slopes, slope_frac), (intercepts, intercept_frac))
+    i = i.astype(np.int32)
+    fracs = frac, frac - offset_frac, frac - square_frac
+    c0, c1, c2 = (
+        jnp.asarray(np.ldexp(np.asarray(each, np.float64), -down), x.dtype)[i]
+        for each, down in zip((constants, slopes, curvatures), fracs, strict=True)
     )
-    return m * x + d
+    d = x - (i + start).astype(x.dtype) * np.asarray(width, x.dtype)
+    return c0 + (c1 + c2 * d) * d
 
 
 OWN: Mapping[str, Callable[..., jax.Array]] = {
     "bounded_max": partial(_bounded, choose=jax.lax.max),
     "bounded_min": partial(_bounded, choose=jax.lax.min),
     "coarse_max": _coarse_max,
-    "combine": _combine,
     "exp_negative": jnp.exp,
     "exponential": lambda x, **_: jnp.exp(x),
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
     "lookup": lambda table, ids: table[ids],
-    "piecewise_linear": _piecewise_linear,
+    "piecewise_quadratic": _piecewise_quadratic,
     "reciprocal": lambda x: 1 / x,
     "silu": jax.nn.silu,
     "table_function": _table_function,

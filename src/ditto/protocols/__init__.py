@@ -2,7 +2,7 @@
 
 In topological order: channel, memory, ledger, party, cost, session; blocks; linear,
 share, reveal, range_word, reshare, boolean, recast, recast_in_place, coarse_max,
-grid_function, exponential, piecewise_linear, kernels, multiply, lookup, parabolas,
+grid_function, exponential, piecewise_quadratic, kernels, multiply, lookup, parabolas,
 table_function, paper; registry, which only tests and benchmarks import.
 """
 
@@ -38,10 +38,7 @@ from ditto.protocols.multiply import (
 from ditto.protocols.paper import downcast_paper, upcast_paper
 from ditto.protocols.parabolas import TableFunction
 from ditto.protocols.party import Party
-from ditto.protocols.piecewise_linear import (
-    Lines,
-    PiecewiseLinear,
-)
+from ditto.protocols.piecewise_quadratic import Pieces, PiecewiseQuadratic
 from ditto.protocols.range_word import range_word_cost, reveal_range_word
 from ditto.protocols.recast import recast, recast_cost
 from ditto.protocols.recast_in_place import recast_in_place, recast_in_place_cost
@@ -62,9 +59,9 @@ __all__ = [
     "Exponential",
     "Grid",
     "GridFunction",
-    "Lines",
     "Party",
-    "PiecewiseLinear",
+    "Pieces",
+    "PiecewiseQuadratic",
     "Rounds",
     "TableFunction",
     "Traffic",

@@ -14,34 +14,27 @@ Steps
        (``blocks.grid``), and so is x itself of that and of what is left of both
        summands: x = base + (c - 1) 2^t + u + v, with 0 <= u < 2^t at P1 and
        0 <= v < 2^t at P0 and P2. Nothing is lost: u + v may reach into the next cell.
-    1. P0 and P2 get XOR shares of 1 << c (``blocks.one_hot``), so of the bits z_k that
-       say whether c is live cell k: one of them is set, or none. In the same message P1
-       deals random bits rho_k as masks of P0 and P1 and of P1 and P2, and over Z_2^w
-       the n + 1 numbers e^u and rho_k e^u: P0 draws masks of P0 and P1 as its summands,
-       P2 is sent the differences.
-    2. P0 sends its z_k ^ rho_k to P2, P2 sends its to P0. Both know delta_k = z_k ^
-       rho_k now and take rho_k e^u if it is 0, e^u - rho_k e^u if it is 1: z_k is rho_k
-       there, or 1 - rho_k, so they hold summands of z_k e^u. Each they multiply by the
-       exponential of the start of cell k and of v, and add up.
-    3. They share it with P1 (``blocks.two_to_three``), but for the last d of the bits
-       that ``convert`` cuts, which goes on to the type of the result (``recast``).
-    4. If it is checked, one more column of the table says that no x in the range has
+    1. e^x is T[c] e^u, with T[c] the exponential of the start of cell c and of v for a
+       live cell, and 0 for the others: a table that P0 and P2 know, and a factor that
+       P1 knows. So it is their product at c (``blocks.table_product``), as a sum of
+       what is known to P0 and P2 and of what is known to P1.
+    2. From there ``convert`` goes on to the type of the result (``recast``), without
+       the last d of the bits that it cuts.
+    3. If it is checked, one column of the one-hot words says that no x in the range has
        the cell, and cells far beyond the grid are looked at (``blocks.grid``): P0 and
        P2 note both (``blocks.range_check``).
 
 Cost
-    per element V bits, and 16 for each far word if it is checked; 5w + 8; 2(w - d),
+    per element V bits, and 16 for each far word if it is checked; 5w - 2d,
     d = g + h - f' - 2, and ``convert`` from w bits, k = g + h - f' + l' - w.
-    3 rounds and those of ``convert``.
+    2 rounds and those of ``convert``.
 
 Security (semi-honest, one corrupted party)
-    Step 1: P2 sees five numbers, each hidden by a mask of its own of P0 and P1, and the
-    message of ``one_hot``. Step 2: P0 sees four bits, hidden by masks of P1 and P2; P2
-    sees four bits, hidden by masks of P0 and P1 that hide nothing else it sees. So all
-    delta_k are uniform. The messages of step 3 are those of blocks. Every message
-    is uniform and independent of all else its receiver knows. The exponentials are
-    taken of what a party holds, and their tables are public; nothing depends on whether
-    x is in its range: beyond it the result is wrong, and noted if it is checked.
+    All messages are those of blocks, each with masks of its own; what P0 and P2 know of
+    the result is a mask. The exponentials are taken of what a party holds, and their
+    tables are public; nothing depends on whether x is in its range: beyond it the
+    result is wrong, but not revealing. If it is checked that is noted, but for up to
+    two cells above the range: there x never is, behind a maximum.
 
 Source
     docs/explanation/protocols.md.
@@ -55,46 +48,31 @@ from typing import Any
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType, Ring, Words
+from ditto.fixedpoint import FxpType, Words
 from ditto.protocols.blocks import (
-    P0,
     P1,
-    P2,
+    Chosen,
     Grid,
-    Group,
     Rounds,
+    Sums,
     cell_index,
+    choose,
     far_flags,
     note_flags,
     selected_bits,
-    shared_one_hot,
+    table_product,
+    table_product_widths,
     together,
     two_party_summand,
-    two_to_three,
 )
-from ditto.protocols.grid_function import MOST_BITS, GridFunction
-from ditto.protocols.party import (
-    Exchange,
-    Expected,
-    Field,
-    Pair,
-    PairSteps,
-    Role,
-    Steps,
-)
-from ditto.protocols.recast import (
-    Conversion,
-    convert,
-)
-from ditto.sharing import Rank
+from ditto.protocols.grid_function import MOST_BITS, GridFunction, bits_of
+from ditto.protocols.party import Pair, PairSteps, Role, Steps
+from ditto.protocols.recast import Conversion, convert
 
 LIVE = 4
 """Cells in which e^x is not 0."""
-_ENTRIES = LIVE + 1
-"""What P1 deals: e^u, and that times every random bit."""
 _MOST_CUT = 16
 """Both sides look exponentials up in tables of 2^t entries."""
-_BITS = Ring(LIVE)
 
 
 @dataclass(frozen=True)
@@ -126,10 +104,8 @@ class Exponential(GridFunction):
 
     @property
     def sent(self) -> list[int]:
-        """What P1 deals, delta, and what P1 is sent."""
-        ring = self.product.bits
-        to_p1 = ring - self.conversion.unseen
-        return [*[ring] * _ENTRIES, LIVE, LIVE, to_p1, to_p1]
+        """What table_product sends."""
+        return table_product_widths(1, self.product.ring, self.conversion.unseen)
 
     def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
         """See the module's text."""
@@ -144,7 +120,7 @@ class Exponential(GridFunction):
     @property
     def _bits(self) -> int:
         frac = self.table_frac + self.factor_frac
-        return max(3, math.frexp(math.ldexp(self._largest, frac))[1] + 2)
+        return bits_of(math.ldexp(self._largest, frac), frac - self.target.frac)
 
     @property
     def product(self) -> FxpType:
@@ -184,126 +160,44 @@ class Exponential(GridFunction):
         return before + 1 + self.conversion.blur
 
 
-@dataclass(frozen=True)
-class _Dealt:
-    """What P0 or P2 holds of what P1 dealt."""
-
-    rho: Words
-    """Its part of the random bits, one word of them for an element."""
-    factor: Words
-    """Its summand of e^u."""
-    products: list[Words]
-    """Its summands of that times every random bit."""
-
-
 def _steps(
     role: Role, x: Pair, function: Exponential, rounds: Rounds, checked: bool
 ) -> PairSteps:
-    grid, ring, count = function.grid, function.product.ring, x[0].size
-    above_base = (1 << grid.cut) - grid.base
-    summand = two_party_summand(role, x, grid.type.ring, above_base)
-    cell = cell_index(summand, grid.cut, grid.levels)
+    grid, conversion = function.grid, function.conversion
+    ring = function.product.ring
+    summand = two_party_summand(role, x, grid.type.ring, (1 << grid.cut) - grid.base)
+    place = cell_index(summand, grid.cut, grid.levels)
     rest = cell_index(summand, 0, 1 << grid.cut)
-    live, dealt = yield from _deal(role, x, cell, rest, function, checked)
-    delta = yield from _open_bits(role, live, dealt)
-    value = None
-    if dealt is not None:
-        value = ring.reduce(_weighted(dealt, delta, _starts(function)[:, rest]))
-    conversion = function.conversion
-    pair = yield from two_to_three(
-        role, value, count, Group(ring), dropped=conversion.unseen
+    known = _factors(function)[rest][None]  # of P1; the others give an array like it
+    blocks: list[Steps[Any]] = [choose(role, place, grid.levels, known, ring)]
+    if checked:
+        blocks.append(far_flags(role, x, grid, function.far_words))
+    chosen, *far = yield from together(*blocks)
+    sums = None
+    if role.rank != P1:
+        columns = [1 << level for level in function.live]
+        outside = sum(1 << v for v in range(grid.levels) if v not in grid.legal)
+        bits = selected_bits(chosen.words, [*columns, outside])
+        sums = _sums(chosen, bits, _starts(function)[:, rest])
+        if checked:
+            beyond = (bits >> bits.dtype.type(LIVE)).astype(np.uint8)
+            note_flags(role, np.concatenate([beyond, *far]))
+    total = yield from table_product(
+        role, chosen, sums, ring, dropped=conversion.unseen
     )
-    total = two_party_summand(role, pair, ring, conversion.bias)
+    if role.rank != P1:
+        total = ring.reduce(total + ring.scalar(conversion.bias))
     return (yield from convert(role, total, conversion, rounds, False))
 
 
-def _deal(
-    role: Role,
-    x: Pair,
-    cell: Words,
-    rest: Words,
-    function: Exponential,
-    checked: bool,
-) -> Steps[tuple[Words | None, _Dealt | None]]:
-    """Steps 1 and 4: shares of the bits z, and what P1 deals, at P0 and P2."""
-    grid = function.grid
-    blocks: list[Steps[Any]] = [
-        shared_one_hot(role, cell, grid.levels, "levels"),
-        _deal_factors(role, rest, function),
-    ]
-    if checked:
-        blocks.append(far_flags(role, x, grid, function.far_words))
-    words, dealt, *far = yield from together(*blocks)
-    if role.rank == P1:
-        return None, None
-    live = [1 << level for level in function.live]
-    outside = sum(1 << v for v in range(grid.levels) if v not in grid.legal)
-    found = selected_bits(words, [*live, outside] if checked else live)
-    if checked:
-        top = (found >> found.dtype.type(LIVE)).astype(np.uint8)
-        note_flags(role, np.concatenate([top, *far]))
-    return _BITS.reduce(found), dealt
-
-
-def _deal_factors(
-    role: Role, rest: Words, function: Exponential
-) -> Steps[_Dealt | None]:
-    count, ring = rest.size, function.product.ring
-    if role.rank == P2:
-        inbox = yield Exchange(receive={P1: [Expected(count, ring.bits)] * _ENTRIES})
-        factor, *products = inbox[P1]
-        return _Dealt(_random_bits(role, P1, count), factor, products)
-    other = P1 if role.rank == P0 else P0
-    masks = [
-        role.masks_with(other).draw(f"entry {k}", count, ring) for k in range(_ENTRIES)
-    ]
-    if role.rank == P0:
-        yield Exchange()
-        return _Dealt(_random_bits(role, P1, count), masks[0], masks[1:])
-    rho = _random_bits(role, P0, count) ^ _random_bits(role, P2, count)
-    factor = _factors(function)[rest]
-    entries = [factor, *(factor * bit for bit in _each_bit(rho, ring))]
-    fields = [
-        Field(ring.reduce(entry - mask), ring.bits)
-        for entry, mask in zip(entries, masks, strict=True)
-    ]
-    yield Exchange(send={P2: fields})
-    return None
-
-
-def _open_bits(role: Role, bits: Words | None, dealt: _Dealt | None) -> Steps[Words]:
-    """Step 2: all delta at P0 and P2."""
-    if bits is None or dealt is None:
-        yield Exchange()
-        return np.zeros(0, _BITS.dtype)
-    hidden = bits ^ dealt.rho
-    other = P2 if role.rank == P0 else P0
-    inbox = yield Exchange(
-        send={other: [Field(hidden, LIVE)]},
-        receive={other: [Expected(hidden.size, LIVE)]},
-    )
-    return np.asarray(hidden ^ inbox[other][0])
-
-
-def _random_bits(role: Role, other: Rank, count: int) -> Words:
-    return role.masks_with(other).draw("live", count, _BITS)
-
-
-def _each_bit(words: Words, ring: Ring) -> list[Words]:
-    one = words.dtype.type(1)
-    return [
-        (words >> words.dtype.type(k) & one).astype(ring.dtype) for k in range(LIVE)
-    ]
-
-
-def _weighted(dealt: _Dealt, delta: Words, starts: Words) -> Words:
-    """The sum of all z_k e^u, each times what P0 and P2 bring for its cell."""
-    total: Words = np.zeros_like(dealt.factor)
-    bits = _each_bit(delta, Ring(8 * total.dtype.itemsize))
-    for product, bit, start in zip(dealt.products, bits, starts, strict=True):
-        chosen = np.where(bit, dealt.factor - product, product)
-        total += chosen * start
-    return total
+def _sums(chosen: Chosen, bits: Words, starts: Words) -> Sums:
+    """Of the table that is zero, and of that of the exponentials."""
+    total: Words = np.zeros_like(starts[0])
+    one = bits.dtype.type(1)
+    for k, start in enumerate(starts):
+        total += (bits >> bits.dtype.type(k) & one).astype(total.dtype) * start
+    ones = np.bitwise_count(chosen.words).sum(axis=1, dtype=np.uint32)
+    return Sums([np.zeros_like(total), total], ones)
 
 
 @lru_cache(maxsize=64)

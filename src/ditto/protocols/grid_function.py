@@ -5,6 +5,7 @@ that just holds the result, and ends in ``convert`` (``recast``). How it compute
 that costs and why it reveals nothing stands with each of them.
 """
 
+import math
 from abc import ABC, abstractmethod
 
 from ditto.errors import FixedPointTypeError
@@ -25,10 +26,17 @@ from ditto.protocols.recast import (
     convert_widths,
     lifted,
     recast_for_free,
+    unseen,
 )
 from ditto.sharing import Shared
 
 MOST_BITS = 32
+
+
+def bits_of(largest: float, cut: int) -> int:
+    """Of the smallest ring that holds integers up to ``largest``, before ``convert``
+    cuts bits of which the last ones are not sent."""
+    return max(3, math.frexp(largest + (1 << unseen(cut)))[1] + 2)
 
 
 class GridFunction(ABC):
@@ -58,7 +66,7 @@ class GridFunction(ABC):
 
     @abstractmethod
     def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
-        """The protocol, of flat shares: three rounds and those of ``convert``."""
+        """The protocol, of flat shares: two rounds and those of ``convert``."""
 
     @property
     def conversion(self) -> Conversion:
@@ -101,7 +109,7 @@ class GridFunction(ABC):
         words = [grid.word.bits] * grid.words
         last = convert_widths(conversion, rounds, False)
         widths = [*words, *far, *self.sent, *last]
-        return Cost.of(count, widths, 3 + convert_rounds(conversion, rounds))
+        return Cost.of(count, widths, 2 + convert_rounds(conversion, rounds))
 
 
 def compute_on_grid(

@@ -86,6 +86,11 @@ _SEEN = 2
 """Bits that are cut off of which a fused product still sends all."""
 
 
+def unseen(cut: int) -> int:
+    """How many last bits of those that are cut off are left out of messages."""
+    return max(0, cut - _SEEN)
+
+
 @dataclass(frozen=True)
 class Conversion:
     """The parameters of a recast between two types."""
@@ -133,7 +138,7 @@ class Conversion:
         Without them in two messages (``blocks.two_to_three``) the deviation of a
         result's error is 3 % larger.
         """
-        return max(0, self.cut - _SEEN)
+        return unseen(self.cut)
 
     @property
     def blur(self) -> float:

@@ -7,7 +7,6 @@ In topological order: base, rules, alignment, conversion, grid, region_errors,
 region_values; a file for each kind; table, check, files, coverage.
 """
 
-from ditto.steps.affine import Affine
 from ditto.steps.base import (
     Arithmetic,
     Batchable,
@@ -29,7 +28,7 @@ from ditto.steps.files import load_plan, plan_from_body, plan_from_bytes
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
 from ditto.steps.mul_public import EinsumPublic, MulPublic
-from ditto.steps.piecewise_linear import PiecewiseLinear
+from ditto.steps.piecewise_quadratic import PiecewiseQuadratic
 from ditto.steps.product import Einsum, Multiply
 from ditto.steps.public import PublicOperation
 from ditto.steps.recast import Recast
@@ -45,7 +44,6 @@ from ditto.steps.table_function import TableFunction
 __all__ = [
     "STEPS",
     "Add",
-    "Affine",
     "Arithmetic",
     "Batchable",
     "Cells",
@@ -61,7 +59,7 @@ __all__ = [
     "Multiply",
     "Neg",
     "Numbers",
-    "PiecewiseLinear",
+    "PiecewiseQuadratic",
     "Place",
     "PublicOperation",
     "Recast",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ditto.steps.affine import Affine
 from ditto.steps.base import StepDefinition
 from ditto.steps.coarse_max import CoarseMax
 from ditto.steps.constant import Constant
@@ -11,7 +10,7 @@ from ditto.steps.exponential import Exponential
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
 from ditto.steps.mul_public import EinsumPublic, MulPublic
-from ditto.steps.piecewise_linear import PiecewiseLinear
+from ditto.steps.piecewise_quadratic import PiecewiseQuadratic
 from ditto.steps.product import Einsum, Multiply
 from ditto.steps.public import PublicOperation
 from ditto.steps.recast import Recast
@@ -27,7 +26,6 @@ STEPS: Mapping[str, type[StepDefinition]] = MappingProxyType(
         kind.name: kind
         for kind in (
             Add,
-            Affine,
             CoarseMax,
             Constant,
             Einsum,
@@ -38,7 +36,7 @@ STEPS: Mapping[str, type[StepDefinition]] = MappingProxyType(
             Multiply,
             Neg,
             Exponential,
-            PiecewiseLinear,
+            PiecewiseQuadratic,
             PublicOperation,
             Recast,
             Rescale,

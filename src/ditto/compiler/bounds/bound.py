@@ -16,7 +16,7 @@ _ENDLESS = 2.0**48
 _POINTS = 1024
 """Where a function of one tensor is looked at. Between Chebyshev points a polynomial of
 degree k is larger than on them by at most 1/cos(pi k / 2 N): for squarings up to degree
-256 by a twelfth, for fits by a hundredth. ``prover`` adds slack for both."""
+256 by a twelfth. ``prover`` adds slack for it."""
 _OUTSIDE = 512
 """Points on either side of a range that a function is good on."""
 

@@ -1,4 +1,4 @@
-"""Bounds of sums, grids, tables and lines: what intervals alone tell."""
+"""Bounds of sums, grids, tables and pieces: what intervals alone tell."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ SLACK = 1 + 1 / 64
 """Of every product and normalisation: weights and operands are rounded to 10 bits and
 more, a recast errs by an ulp, a table of an inverse root by far less than this."""
 _POINTS = 4097
-"""Where straight lines are looked at: many more than they have cells."""
+"""Where pieces are looked at: many more than they have cells."""
 
 
 def slackened(bound: Bound) -> Bound:
@@ -21,15 +21,6 @@ def slackened(bound: Bound) -> Bound:
     low = bound.low * SLACK if bound.low < 0 else bound.low / SLACK
     high = bound.high * SLACK if bound.high > 0 else bound.high / SLACK
     return replace(bound, low=low, high=high)
-
-
-def combined(node: Node, operands: list[Bound]) -> Bound:
-    """A sum of operands times public numbers."""
-    low = high = float(node.params["bias"])
-    for c, b in zip(node.params["coefficients"], operands, strict=True):
-        ends = sorted((float(c) * b.low, float(c) * b.high))
-        low, high = low + ends[0], high + ends[1]
-    return Bound(low, high)
 
 
 def summed(node: Node, shape: tuple[int, ...], x: Bound) -> Bound:
@@ -58,8 +49,8 @@ def of_table(node: Node) -> Bound:
     return Bound(float(values.min()) / SLACK, float(values.max()) * SLACK)
 
 
-def of_lines(node: Node, x: Bound) -> Bound:
-    """Straight lines where they are used: on the range of x and of their cells."""
+def of_pieces(node: Node, x: Bound) -> Bound:
+    """Pieces where they are used: on the range of x and of their cells."""
     low, high = (float(node.params[end]) for end in ("low", "high"))
     if low < x.high and x.low < high:
         low, high = max(x.low, low), min(x.high, high)

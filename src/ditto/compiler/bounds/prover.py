@@ -15,7 +15,7 @@ Rules
     softmax           shares are not negative and add up to one, so what they weight
                       stays among the rows it is taken from.
     functions         what is computed element by element from one tensor (exp by
-                      squarings, fits, clamps) is looked at along that tensor's range.
+                      squarings, clamps) is looked at along that tensor's range.
     else              intervals. An operation without a rule has no bound.
 
 Security
@@ -40,8 +40,7 @@ from ditto.compiler.bounds.bound import (
 )
 from ditto.compiler.bounds.intervals import (
     SLACK,
-    combined,
-    of_lines,
+    of_pieces,
     of_table,
     on_grid,
     slackened,
@@ -65,7 +64,7 @@ from ditto.plan import Graph, Node
 
 _MOST_KNOWN = 1 << 25
 """Elements of the largest array that is computed because it is always the same."""
-_ALONG = ("add", "sub", "mul", "neg", "max", "min", "combine", "within", "exp", "tanh",
+_ALONG = ("add", "sub", "mul", "neg", "max", "min", "within", "exp", "tanh",
           "logistic", "gelu", "gelu_tanh", "silu", "abs", "exp_negative")  # fmt: skip
 """Operations that a curve is followed through."""
 _DEGREES: Mapping[str, Callable[[Sequence[int]], int]] = {"mul": sum}
@@ -78,7 +77,7 @@ class Proof:
     reach: list[tuple[float, float]]
     """For every node, between what it lies; infinite where nothing is proved."""
     curves: dict[int, Curve]
-    """Nodes that are functions of what a fit or a clamp is of."""
+    """Nodes that are functions of what squarings or a clamp are of."""
 
     def largest(self, i: int) -> float:
         """The largest magnitude of a node."""
@@ -185,8 +184,6 @@ class _Prover:
                 return self._product(i, node, operands)
             case "add" | "sub":
                 return self._sum(i, node, operands)
-            case "combine":
-                return combined(node, operands)
             case "neg":
                 return Bound(-operands[0].high, -operands[0].low)
             case "max" | "min":
@@ -207,8 +204,8 @@ class _Prover:
                 low, high = (float(node.params[end]) for end in ("low", "high"))
                 (x,) = operands
                 return Bound(max(x.low, low), min(x.high, high))
-            case "piecewise_linear":
-                return of_lines(node, operands[0])
+            case "piecewise_quadratic":
+                return of_pieces(node, operands[0])
             case "exponential":
                 top = min(operands[0].high, float(node.params["high"]))
                 return Bound(0.0, math.exp(top) * SLACK)
@@ -441,11 +438,6 @@ def _evaluated(node: Node, values: list[np.ndarray]) -> np.ndarray:
     }  # fmt: skip
     if node.op in simple:
         return np.asarray(simple[node.op](*values), np.float64)
-    if node.op == "combine":
-        terms = zip(node.params["coefficients"], values, strict=True)
-        return np.asarray(
-            sum(float(c) * v for c, v in terms) + float(node.params["bias"])
-        )
     return evaluate_plain(node.op, node.params, values).astype(np.float64)
 
 

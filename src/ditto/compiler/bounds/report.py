@@ -3,7 +3,7 @@
 proven    the value cannot leave the range, as long as nothing before it did.
 caught    it can, but then the check of the range flags it for certain: it stays below
           twice the limit of a recast, inside the spare levels of a grid, or what
-          follows a fitted function overflows into what is checked.
+          follows exp by squarings overflows into what is checked.
 sampled   beyond that the ring has forgotten how large it was: the range rests on
           samples and margin, and the check flags it with some chance.
 
@@ -36,7 +36,7 @@ from ditto.steps import (
     LinearMap,
     Lookup,
     Multiply,
-    PiecewiseLinear,
+    PiecewiseQuadratic,
     Recast,
     TableFunction,
 )
@@ -47,7 +47,7 @@ KINDS: tuple[Kind, ...] = ("recast", "grid", "table", "fit")
 HELD: tuple[Held, ...] = ("proven", "caught", "sampled")
 
 _NEARLY = 1.004
-"""How far beyond its ends a fit is still as good as inside."""
+"""How far beyond their ends squarings are still as good as inside."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _place(plan: Plan, k: int, step: Step, origins: Sequence[int]) -> _Place | N
         ring = 2 * held.fxp.max_value - max(abs(kind.low), abs(kind.high)) * ulp
         room = min(seen, ring)  # beyond its ring a value counts around
         return _Place(k, "grid", node, kind.low * ulp, kind.high * ulp, room)
-    if isinstance(kind, PiecewiseLinear | Exponential):
+    if isinstance(kind, PiecewiseQuadratic | Exponential):
         grid, ulp = kind.between(held.fxp, made.fxp).grid, held.fxp.ulp
         room = FAR_REACH[kind.far_words] * grid.levels * 2.0**kind.cut * ulp
         return _Place(k, "fit", node, kind.low * ulp, kind.high * ulp, room)
@@ -195,19 +195,19 @@ def _judged(
     graph: Graph,
 ) -> CheckedRange:
     node = place.node
-    polynomial = place.kind == "fit" and graph.nodes[node].op == "within"
-    if polynomial:
+    unchecked = place.kind == "fit" and graph.nodes[node].op == "within"
+    if unchecked:
         (source,) = graph.nodes[node].inputs
         reach = _below(proof.reach[source], limits.get(source, math.inf))
     else:
         source, reach = node, proof.reach[node]
-    if place.kind != "recast" and not polynomial:
+    if place.kind != "recast" and not unchecked:
         # what they take may have been checked before
         reach = _below(reach, limits.get(node, math.inf))
     held: Held = "sampled"
     if place.low <= reach[0] and reach[1] < place.high:
         held = "proven"
-    elif polynomial:
+    elif unchecked:
         held = "caught" if _overflows(place, proof, limits) else "sampled"
     elif place.low - place.room <= reach[0] and reach[1] < place.high + place.room:
         held = "caught"
@@ -228,9 +228,9 @@ def _below(reach: tuple[float, float], limit: float) -> tuple[float, float]:
 
 
 def _overflows(place: _Place, proof: Proof, limits: Mapping[int, float]) -> bool:
-    """Whether all that lies beyond a fit is caught by a recast that follows from it.
+    """Whether a recast that follows squarings catches all that they are no good for.
 
-    Followed along the range of the fit's operand: at each point outside, the first
+    Followed along the range of their operand: at each point outside, the first
     recast that is left has to be left by less than twice its limit.
     """
     own = proof.curves.get(place.node)

@@ -8,36 +8,25 @@ Steps
     other exp          squarings: (1 + y + y^2/2)^(2^n), y = x/2^n, with n so large that
                        it is good down to the smallest x with its margin: small results
                        keep their precision.
-    gelu               quad, puma's two polynomials, or a fit.
+    gelu               quad, puma's two polynomials, or as silu.
     reciprocal, rsqrt  of few values, a table (``tabulate``); else SPU's, of an argument
                        that is scaled to where SPU is good.
-    silu, sigmoid, tanh  a fit: straight lines, or a polynomial; where the range is too
-                       wide for one, the argument is clamped first, at the price of two
-                       comparisons. What sends the fewest bits is taken.
+    silu, sigmoid, tanh  parabolas; where the range is too wide for them, the argument
+                       is clamped first, at the price of two comparisons.
 
 What is good on a range only says so (``within``), for the simulator to look at.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from ditto.compiler.builder import Builder, rewrite
 from ditto.compiler.calibrate import Range
-from ditto.compiler.passes.fit import (
-    SHAPES,
-    Fit,
-    Reals,
-    Shape,
-    cheapest_fit,
-    radii,
-    split,
-)
-from ditto.compiler.passes.lines import FittedLines, fit_lines
+from ditto.compiler.passes.pieces import FittedPieces, nearest_pieces
+from ditto.compiler.passes.shapes import SHAPES
 from ditto.compiler.passes.tabulate import ends_below_grid, tabulated
 from ditto.compiler.profile import Profile
 from ditto.plan import Graph
@@ -60,27 +49,18 @@ _SCALED = {"reciprocal": 5, "rsqrt": 12, "sqrt": 12, "log": 5}
 neither the argument nor the result then loses much to the 18 fraction bits."""
 _EXP_ERROR, _ABOVE_ERROR = 1 / 900, 1 / 64
 """Of exp below zero, and relative above it."""
-_ERROR_OF_SIZE = 1 / 35
-"""The largest error of a fit beside the usual size of its results: some are small. With
-1 / 17, and 0.01 in the profile, the least cosine of MiniLM's embeddings of short texts
-falls from 0.9997 to 0.998; with 1 / 60 it stays, and bytes grow by a sixth."""
+_ERROR_OF_SIZE = 1 / 120
+"""The largest error of a fit beside the usual size of its results: some are small. A
+quarter of the error costs a tenth to two fifths more of a function's bytes."""
 _FINEST_FIT = 4
 """How many times finer than the profile says a fit may get: nothing is all there is of
 some results."""
 _FEW = 64
 """So many times fewer values than the widest product has are fitted as finely as may
 be, at no price that is seen: a pooler's, next to the answer."""
-_BEYOND_FIT = 1.004
-"""How far beyond its range a fit may be used: a polynomial of degree 31 in u has not
-doubled its error there."""
-_WITHIN_FIT = 1 - 2.0**-10
-"""The same where the square of the range is a power of two: a type of the square ends
-there, and what lies beyond leaves it."""
 _ABOVE_ZERO, _ABOVE_MAXIMUM = 0.1, 2.5
 """How far above zero squarings alone are good enough: in a softmax, which takes less
 than the maximum away, the same relative error does less harm."""
-_CLAMP = 2 * 736
-"""Bits an element of two comparisons with selection."""
 
 
 def approximate(
@@ -196,11 +176,6 @@ class _Writer:
 
     def times(self, x: int, y: int | float) -> int:
         return self.emit("mul", x, y if isinstance(y, int) else self.number(y))
-
-    def combine(self, terms: list[tuple[float, int]], bias: float) -> int:
-        values = [value for _, value in terms]
-        weights = [weight for weight, _ in terms]
-        return self.emit("combine", *values, coefficients=weights, bias=bias)
 
     def squared_exp(self, x: int, n: int) -> int:
         y = self.times(x, 2.0**-n)
@@ -323,51 +298,36 @@ class _Writer:
     def fitted(
         self, name: str, x: int, reach: float, error: float, coarse: float
     ) -> int:
-        """Within the error; or, on a range so wide that it has no straight lines,
-        within the next that has, up to a coarse one."""
+        """By pieces; where the range is too wide for any, x is clamped first."""
         radius = math.ceil(8 * max(reach, 0.5)) / 8
-        lines = fit_lines(name, radius, error)
-        wider = error
-        while lines is None and wider < coarse:
-            wider = min(coarse, wider * math.sqrt(2))
-            lines = fit_lines(name, radius, wider)
-        most = math.inf if lines is None else lines.bits
-        whole = _whole_fit(name, radius, error, most)
-        shape, inner = SHAPES[name], None
-        if (whole is None or whole.bits > _CLAMP) and most > _CLAMP:
-            inner = _clamped_fit(name, error, most - _CLAMP)
-        if whole is None and inner is None:
-            assert lines is not None  # noqa: S101  (else it was clamped)
-            return self.lines(name, x, lines)
-        if inner is None or (whole is not None and whole.bits <= _CLAMP + inner.bits):
-            assert whole is not None  # noqa: S101  (one of them was found)
-            ends = _WITHIN_FIT if whole.scales_freely else _BEYOND_FIT
-            edge = whole.radius * ends
-            x = self.emit("within", x, low=-edge, high=edge)
-            return self.polynomial(shape, x, whole)
-        edge = inner.radius
-        right, left = self.beyond(x, edge)
+        pieces = nearest_pieces(name, radius, error, coarse)
+        if pieces is not None:
+            return self.piecewise(name, x, pieces)
+        shape = SHAPES[name]
+        right, left = self.beyond(x, shape.edge)
         inside = self.add(self.emit("sub", x, right), left)
-        middle = self.polynomial(shape, inside, inner)
-        return self.add(middle, right) if shape.above else middle
+        pieces = nearest_pieces(name, shape.edge, error, math.inf)
+        assert pieces is not None  # noqa: S101  (within some error there are)
+        middle = self.piecewise(name, inside, pieces)
+        return self.add(middle, right) if shape.rises else middle
 
-    def lines(self, name: str, x: int, found: FittedLines) -> int:
-        """The line at x of its cell."""
-        lines = found.lines
+    def piecewise(self, name: str, x: int, found: FittedPieces) -> int:
+        """The piece at x of its cell."""
+        pieces = found.pieces
         return self.emit(
-            "piecewise_linear",
+            "piecewise_quadratic",
             x,
             function=name,
             low=found.low,
             high=found.high,
             width=found.width,
-            start=lines.start,
-            slopes=lines.slopes,
-            intercepts=lines.intercepts,
-            slope_frac=lines.slope_frac,
-            intercept_frac=lines.intercept_frac,
-            operand_frac=found.operand_frac,
-            most_frac=found.most_frac,
+            start=pieces.start,
+            constants=pieces.constants,
+            slopes=pieces.slopes,
+            curvatures=pieces.curvatures,
+            frac=pieces.frac,
+            offset_frac=pieces.offset_frac,
+            square_frac=pieces.square_frac,
         )
 
     def beyond(self, x: int, edge: float) -> tuple[int, int]:
@@ -389,89 +349,3 @@ class _Writer:
             limit_indices=(start + shape[0], *shape[1:]),
             strides=None,
         )
-
-    def polynomial(self, shape: Shape, x: int, found: Fit) -> int:
-        """The fit at x: blocks of four coefficients, joined by T4, T8, T16."""
-        squared, scale = self.times(x, x), found.scale
-        if found.scales_freely:
-            u = self.add(self.times(squared, scale), -1.0)
-        else:
-            u = self.combine([(scale, squared)], -1.0)
-        even = self._block(_Powers(self, u), np.array(found.coefficients))
-        terms = [(1.0, self.times(x, self._sum(even)))] if shape.odd else even[0]
-        constant = shape.level if shape.odd else even[1] + shape.level
-        if shape.slope:
-            terms = [*terms, (shape.slope, x)]
-        return self.combine(terms, constant)
-
-    def _sum(self, block: tuple[list[tuple[float, int]], float]) -> int:
-        return self.combine(*block)
-
-    def _block(
-        self,
-        powers: "_Powers",
-        coefficients: Reals,
-    ) -> tuple[list[tuple[float, int]], float]:
-        """sum c_k T_k(u) as terms and a constant."""
-        degree = len(coefficients) - 1
-        if degree < 4:
-            terms = [(float(c), powers.at(k)) for k, c in enumerate(coefficients) if k]
-            return terms, float(coefficients[0])
-        top = split(degree)
-        divisor = np.zeros(top + 1)
-        divisor[top] = 1.0
-        quotient, rest = (
-            np.asarray(part, np.float64)
-            for part in chebyshev.chebdiv(coefficients, divisor)
-        )
-        if len(quotient) == 1:
-            factor = [(float(quotient[0]), powers.at(top))]
-        else:
-            product = self.times(
-                self._sum(self._block(powers, quotient)), powers.at(top)
-            )
-            factor = [(1.0, product)]
-        terms, constant = self._block(powers, rest)
-        return [*factor, *terms], constant
-
-
-class _Powers:
-    """Chebyshev polynomials of u, each computed once."""
-
-    def __init__(self, write: _Writer, u: int) -> None:
-        self._write = write
-        self._known = {1: u}
-
-    def at(self, k: int) -> int:
-        if k not in self._known:
-            low, high = k // 2, k - k // 2
-            product = self._write.times(self.at(low), self.at(high))
-            doubled = self._write.times(product, 2.0)
-            if low == high:
-                self._known[k] = self._write.add(doubled, -1.0)
-            else:  # T_{a+b} = 2 T_a T_b - T_{b-a}
-                self._known[k] = self._write.emit("sub", doubled, self.at(high - low))
-        return self._known[k]
-
-
-@lru_cache(maxsize=256)
-def _clamped_fit(name: str, error: float, most: float) -> Fit | None:
-    """The cheapest fit on a range beyond which f is nearly a straight line, if it takes
-    no more bits."""
-    edges = sorted({*radii(2.0), *radii(6.0)})
-    return _cheapest(
-        cheapest_fit(name, edge, error, clamped=True, most_bits=most) for edge in edges
-    )
-
-
-@lru_cache(maxsize=256)
-def _whole_fit(name: str, radius: float, error: float, most: float) -> Fit | None:
-    """The cheapest fit on at least the range, if one of moderate degree is and it takes
-    no more bits."""
-    return _cheapest(
-        cheapest_fit(name, r, error, most_bits=most) for r in radii(radius)[:3]
-    )
-
-
-def _cheapest(fits: Iterable[Fit | None]) -> Fit | None:
-    return min((f for f in fits if f), key=lambda f: (f.bits, f.error), default=None)

@@ -8,8 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ditto.compiler.passes.draft import HIGH_BITS, LOW_BITS, SUMS, Draft
 from ditto.compiler.passes.order import without_waste
 from ditto.compiler.passes.region import TABLE, RegionWriter
@@ -34,7 +32,6 @@ from ditto.plan import (
 )
 from ditto.protocols.blocks import FAR_REACH
 from ditto.steps import (
-    Affine,
     CoarseMax,
     Constant,
     Einsum,
@@ -44,7 +41,7 @@ from ditto.steps import (
     Lookup,
     MulPublic,
     Multiply,
-    PiecewiseLinear,
+    PiecewiseQuadratic,
     PublicOperation,
     Rescale,
     RunRegion,
@@ -152,7 +149,7 @@ class Emitter:
             "product": self._product,
             "lookup": self._lookup,
             "maximum": self._maximum,
-            "lines": self._piecewise_linear,
+            "pieces": self._piecewise_quadratic,
             "exponential": self._exponential,
             "table": self._table_function,
         }
@@ -239,22 +236,17 @@ class Emitter:
         natural = FxpType(LOW_BITS, self.types.natural[i])
         frac = self.types.factor_frac[i]
         made = draft.value(node.shape, natural, node.dtype)
-        if node.op == "combine":
-            self._affine(i, node, made, natural)
-        else:
-            inputs = [
-                draft.plain(u)
-                if self.placements[u] == "public"
-                else self._limited(u, i)
-                for u in node.inputs
-            ]
-            contracts = node.op == "dot_general"
-            step = (
-                EinsumPublic(frac, subscripts(self.graph, i))
-                if contracts
-                else MulPublic(frac)
-            )
-            draft.step(step, inputs, made, node.scope)
+        inputs = [
+            draft.plain(u) if self.placements[u] == "public" else self._limited(u, i)
+            for u in node.inputs
+        ]
+        contracts = node.op == "dot_general"
+        step = (
+            EinsumPublic(frac, subscripts(self.graph, i))
+            if contracts
+            else MulPublic(frac)
+        )
+        draft.step(step, inputs, made, node.scope)
         return draft.recast(made, kind, node.scope)
 
     def _rescale(self, node: Node, kind: FxpType, operand: int, exponent: int) -> int:
@@ -274,16 +266,6 @@ class Emitter:
         (limit,) = self.types.operand_fracs[i]
         kind = FxpType(LOW_BITS, min(limit, self.types.frac[u]))
         return self._draft.shared(u, kind)
-
-    def _affine(self, i: int, node: Node, made: int, natural: FxpType) -> None:
-        inputs = [self._limited(u, i) for u in node.inputs]
-        fracs = [self._draft.values[v].fxp.frac for v in inputs]
-        weights = tuple(
-            round(float(np.ldexp(float(c), natural.frac - f)))
-            for c, f in zip(node.params["coefficients"], fracs, strict=True)
-        )
-        bias = round(float(np.ldexp(float(node.params["bias"]), natural.frac)))
-        self._draft.step(Affine(weights, bias), inputs, made, node.scope)
 
     def _product(self, i: int, node: Node) -> int:
         assert self.types is not None  # noqa: S101
@@ -356,26 +338,27 @@ class Emitter:
         made = draft.value(node.shape, draft.low_type(i), node.dtype)
         return draft.step(step, [draft.shared(u, held)], made, node.scope)
 
-    def _piecewise_linear(self, i: int, node: Node) -> int:
+    def _piecewise_quadratic(self, i: int, node: Node) -> int:
         assert self.types is not None  # noqa: S101
         draft, (u,), params = self._draft, node.inputs, node.params
         cell = -round(math.log2(params["width"]))
         finest = self.types.cap[u]
-        frac = min(self.types.frac[u], int(params["most_frac"]))
-        held = FxpType(LOW_BITS, max(frac, cell))
+        room = LOW_BITS - 2 - math.ceil(math.log2(max(params["high"], -params["low"])))
+        held = FxpType(LOW_BITS, max(min(self.types.frac[u], room), cell))
         low, high = (round(math.ldexp(params[n], held.frac)) for n in ("low", "high"))
-        step = PiecewiseLinear(
+        step = PiecewiseQuadratic(
             function=params["function"],
             low=low,
             high=high,
             cut=held.frac - cell,
-            operand_frac=int(params["operand_frac"]),
             start=int(params["start"]),
+            constants=tuple(params["constants"]),
             slopes=tuple(params["slopes"]),
-            intercepts=tuple(params["intercepts"]),
-            slope_frac=int(params["slope_frac"]),
-            intercept_frac=int(params["intercept_frac"]),
-            far_words=_far_words(low, high, held.frac + LOW_BITS - 2 - finest),
+            curvatures=tuple(params["curvatures"]),
+            frac=int(params["frac"]),
+            offset_frac=int(params["offset_frac"]),
+            square_frac=int(params["square_frac"]),
+            far_words=_far_words(low, high, held.frac + LOW_BITS - 1 - finest),
             rounds=draft.rounds(node.scope, node.size),
         )
         made = draft.value(node.shape, draft.low_type(i), node.dtype)
@@ -455,9 +438,9 @@ class Emitter:
 
 
 def _far_words(low: int, high: int, exponent: int) -> int:
-    """Words that see what x may come to: its type, at its finest, ends at 2^exponent.
-
-    What is beyond that is for the check of the recast before.
+    """Words that see what x may come to, between -2^exponent and 2^exponent: twice as
+    far as its type goes at its finest. If it has that type, that is its ring; else what
+    is beyond is for the check of the recast before.
     """
     beyond = (2.0**exponent - min(high, -low)) / (high - low)
     enough = (k for k, reach in enumerate(FAR_REACH) if k and beyond <= reach)

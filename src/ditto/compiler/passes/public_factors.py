@@ -16,8 +16,6 @@ def _factor_values(
     graph: Graph, i: int, placements: list[Placement]
 ) -> list[np.ndarray]:
     node = graph.nodes[i]
-    if node.op == "combine":
-        return [np.asarray(node.params["coefficients"], np.float64)]
     values = [graph.constant(u) for u in node.inputs if placements[u] == "public"]
     return [np.asarray(v, np.float64) for v in values if v is not None]
 
@@ -27,13 +25,10 @@ def magnitude(
 ) -> int:
     """log2 of the largest public factor."""
     node = graph.nodes[i]
-    if node.op == "combine":
-        largest = max(abs(float(c)) for c in node.params["coefficients"])
-    else:
-        largest = max(
-            (known[u].largest for u in node.inputs if placements[u] == "public"),
-            default=1.0,
-        )
+    largest = max(
+        (known[u].largest for u in node.inputs if placements[u] == "public"),
+        default=1.0,
+    )
     return math.frexp(max(largest, 2.0**-40))[1]
 
 

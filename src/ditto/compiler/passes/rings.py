@@ -1,7 +1,7 @@
 """rings: decide for every node who computes it and in which ring.
 
 Linear algebra is native, in the low ring, and so are the coarse maximum, exponentials,
-functions by straight lines and the tables of few values. Comparisons, maxima and
+functions by parabolas and the tables of few values. Comparisons, maxima and
 selections by secret bits run in SPU on plain integers of the low ring, whatever their
 frac. Reciprocals, roots, logarithms and all we have no protocol for run in SPU's high
 ring.
@@ -26,7 +26,7 @@ Placement = Literal[
     "product",
     "lookup",
     "maximum",
-    "lines",
+    "pieces",
     "exponential",
     "table",
     "low",
@@ -40,7 +40,7 @@ _OWN_STEPS: dict[str, Placement] = {
     "lookup": "lookup",
     "coarse_max": "maximum",
     "exponential": "exponential",
-    "piecewise_linear": "lines",
+    "piecewise_quadratic": "pieces",
     "table_function": "table",
 }
 _MIN_PRECISION = 5.0
@@ -115,7 +115,7 @@ def power_of_two(graph: Graph, i: int) -> tuple[int, int] | None:
 def _spread(graph: Graph, i: int) -> float:
     """log2 of the largest over the smallest public factor, if they are known."""
     node = graph.nodes[i]
-    if node.op == "combine" or node.dtype != "float32":
+    if node.dtype != "float32":
         return 0.0
     for u in node.inputs:
         values = graph.constant(u)
@@ -148,8 +148,6 @@ def _placement(graph: Graph, i: int, secret: list[bool]) -> Placement:
     match node.op:
         case "add" | "sub" | "neg":
             placement = "linear"
-        case "combine":
-            placement = "scale"
         case "mul" | "dot_general":
             placement = "product" if all(hidden) else "scale"
         case "select_n":

@@ -80,14 +80,12 @@ def tabulated(
 
 def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Range]:
     """The ranges, where operands and results of tables are as wide as the tables, exp
-    as large as it gets, the square in a fit as wide as the fit, and shares of a sum
-    reach one.
+    as large as it gets, and shares of a sum reach one.
 
     With its margin: a range times its margin is what the type has to hold.
     """
     found = list(known)
     for i, node in enumerate(graph.nodes):
-        sources = [graph.nodes[u] for u in node.inputs]
         if node.op == "table_function":
             (u,) = node.inputs
             ends = np.array([node.params["low"], node.params["high"]])
@@ -97,9 +95,6 @@ def widened(graph: Graph, known: list[Range], margins: list[float]) -> list[Rang
         elif node.op == "exponential":
             largest = math.exp(float(node.params["high"]))
             found[i] = _reaching(found[i], largest / margins[i])
-        elif node.op == "mul" and sources[0].op == "within" and is_square(graph, i):
-            edge = max(abs(sources[0].params[end]) for end in ("low", "high"))
-            found[i] = _reaching(found[i], edge**2 / margins[i])
         elif node.op == "mul" and _is_share(graph, i, known):
             found[i] = _reaching(found[i], _WHOLE / margins[i])
     return found

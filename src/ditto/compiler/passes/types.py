@@ -122,7 +122,7 @@ def assign_types(
         _back(graph, i, placements, known, finest, types)
     for i in range(count):
         if placements[i] != "public":
-            _forward(graph, i, placements, known, finest, types)
+            _forward(graph, i, placements, known, types)
     check_precision(graph, placements, known, types.frac)
     return types
 
@@ -251,9 +251,6 @@ def _back(
                 cap[u] = min(cap[u], _finest_below(node))
                 if not sees_scores(graph, i, cap[u]):
                     require(u, min(finest[u], int(node.params["most_frac"])))
-        case "lines":
-            for u in operands:
-                require(u, min(finest[u], int(node.params["most_frac"])))
         case "product":
             if node.dtype == "float32":
                 wanted, total = need[i], cap[i]
@@ -342,29 +339,11 @@ def _is_whole(graph: Graph, i: int) -> bool:
     )
 
 
-def _is_fit_square(graph: Graph, i: int) -> bool:
-    """Whether a node is the square of what a fitted function is good for."""
-    node = graph.nodes[i]
-    sources = {graph.nodes[u].op for u in node.inputs}
-    return node.op == "mul" and sources == {"within"} and len({*node.inputs}) == 1
-
-
-def _ending(fracs: tuple[int, ...], total: int) -> tuple[int, ...]:
-    """Fracs of a square's operands whose sum is the finest there is, if it is finer.
-
-    A shift to the left costs nothing. The product then ends where its range does: what
-    lies beyond the fit, where a polynomial is wrong without overflow, leaves the type
-    and is seen by the check of the recast.
-    """
-    return fracs[0], max(fracs[1], total - fracs[0])
-
-
 def _forward(
     graph: Graph,
     i: int,
     placements: list[Placement],
     known: list[Range],
-    finest: list[int],
     types: Types,
 ) -> None:
     node, cap, need, frac = graph.nodes[i], types.cap, types.need, types.frac
@@ -384,8 +363,8 @@ def _forward(
         case "input" | "high" | "table":
             frac[i] = cap[i] if wanted is None else min(cap[i], wanted)
             frac[i] = min(frac[i], types.given.get(i, frac[i]))
-        case "lines":
-            natural = sum(int(node.params[f"{n}_frac"]) for n in ("operand", "slope"))
+        case "pieces":
+            natural = int(node.params["frac"])
             frac[i] = min(cap[i], natural if wanted is None else min(natural, wanted))
         case "exponential":
             natural = sum(int(node.params[f"{n}_frac"]) for n in ("table", "factor"))
@@ -411,8 +390,6 @@ def _forward(
         case "product":
             pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
             taken = tuple(min(frac[u], limit) for u, limit in pairs)
-            if _is_fit_square(graph, i):
-                taken = _ending(taken, finest[i])
             types.operand_fracs[i] = taken
             types.natural[i] = sum(taken)
             frac[i] = sum(taken) if wanted is None else min(sum(taken), wanted)

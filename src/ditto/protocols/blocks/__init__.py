@@ -5,8 +5,8 @@ Its docstring says what every role sees and why that tells it nothing; a protoco
 argument refers to it. All masks are fresh: a stream gives each out once.
 
 In topological order: groups, lockstep; two_party; two_to_three, replicate; product,
-bit_product, known_product, conjunction, bits, masked_bits, range_check, wraps,
-one_hot; grid.
+bit_product, known_product, conjunction, bits, range_check, wraps, one_hot;
+table_product, grid.
 """
 
 from ditto.protocols.blocks.bit_product import bit_product
@@ -28,8 +28,12 @@ from ditto.protocols.blocks.grid import (
 from ditto.protocols.blocks.groups import Group
 from ditto.protocols.blocks.known_product import known_product
 from ditto.protocols.blocks.lockstep import beside, idle, together
-from ditto.protocols.blocks.masked_bits import BitMasks, deal_bit_masks, open_bits
-from ditto.protocols.blocks.one_hot import selected_bits, shared_one_hot
+from ditto.protocols.blocks.one_hot import (
+    byte_sums,
+    selected_bits,
+    shared_one_hot,
+    summed_entries,
+)
 from ditto.protocols.blocks.product import Rounds, product_fields, two_party_product
 from ditto.protocols.blocks.range_check import (
     CHECK_WIDTH,
@@ -38,6 +42,13 @@ from ditto.protocols.blocks.range_check import (
     note_flags,
 )
 from ditto.protocols.blocks.replicate import replicate, rerandomise
+from ditto.protocols.blocks.table_product import (
+    Chosen,
+    Sums,
+    choose,
+    table_product,
+    table_product_widths,
+)
 from ditto.protocols.blocks.two_party import (
     P0,
     P1,
@@ -68,19 +79,21 @@ __all__ = [
     "P2",
     "VERDICT_BITS",
     "WRAP_FIELDS",
-    "BitMasks",
+    "Chosen",
     "Grid",
     "Group",
     "Rounds",
+    "Sums",
     "and_words",
     "beside",
     "bit_product",
+    "byte_sums",
     "cell_index",
     "check_overflow",
     "check_wraps",
+    "choose",
     "complement",
     "conjunction_bits",
-    "deal_bit_masks",
     "far_flags",
     "idle",
     "known_bits",
@@ -88,7 +101,6 @@ __all__ = [
     "level_summand",
     "masks_of_p0_p2",
     "note_flags",
-    "open_bits",
     "product_fields",
     "replicate",
     "replicate_two_party",
@@ -98,6 +110,9 @@ __all__ = [
     "shared_wraps",
     "split_of_p1",
     "summed_conjunctions",
+    "summed_entries",
+    "table_product",
+    "table_product_widths",
     "together",
     "two_party_product",
     "two_party_summand",

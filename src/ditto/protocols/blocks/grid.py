@@ -60,6 +60,11 @@ class Grid:
                 f"Values of {self.type} cannot lie between {self.low} and {self.high}, "
                 f"or not be compared without their last {self.cut} bits."
             )
+        if self.levels << self.cut > 1 << self.type.bits:
+            raise FixedPointTypeError(
+                f"{self.levels} levels of {1 << self.cut} are more than {self.type} "
+                f"has values."
+            )
         if self.levels > MOST_LEVELS:
             raise FixedPointTypeError(
                 f"A range of {span} in steps of {1 << self.cut} has more than "

@@ -26,11 +26,16 @@ Source
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from ditto.fixedpoint import RINGS, Ring, Words
+from ditto.native import tables as native
 from ditto.protocols.blocks.groups import Group
 from ditto.protocols.blocks.two_party import P1, split_of_p1
 from ditto.protocols.party import Role, Steps
+
+_COLUMNS = 4
+"""Of a table whose entries are added up: they fit one vector of the processor."""
 
 
 def word_ring(count: int) -> Ring:
@@ -44,13 +49,13 @@ def shared_one_hot(
     """At P0 and P2 shares of the words of every element: (*shape, words)."""
     ring = word_ring(count)
     words = count // ring.bits
-    value = _one_hot(summand, count).reshape(-1) if role.rank == P1 else None
+    value = one_hot(summand, count).reshape(-1) if role.rank == P1 else None
     group = Group(ring, xor=True)
     shares = yield from split_of_p1(role, value, summand.size * words, group, purpose)
     if role.rank == P1:
         return None
     (share,) = shares
-    return _rotated(share.reshape(*summand.shape, words), summand, count)
+    return rotated(share.reshape(*summand.shape, words), summand, count)
 
 
 def selected_bits(words: Words, columns: Sequence[int]) -> Words:
@@ -72,7 +77,31 @@ def selected_bits(words: Words, columns: Sequence[int]) -> Words:
     return found
 
 
-def _one_hot(place: Words, count: int) -> Words:
+def byte_sums(table: npt.NDArray[np.int64]) -> Words:
+    """What ``summed_entries`` adds up, of a table of (up to 4 columns, V): for each
+    byte of a word and each of its values four numbers modulo 2^32."""
+    columns, count = table.shape
+    padded = np.zeros((_COLUMNS, count), np.int64)
+    padded[:columns] = table
+    bits = np.arange(256)[:, None] >> np.arange(8) & 1
+    sums = padded.reshape(_COLUMNS, count // 8, 8) @ bits.T
+    return np.ascontiguousarray(np.moveaxis(sums, 0, -1)).astype(np.uint32)
+
+
+def summed_entries(words: Words, sums: Words) -> Words:
+    """The sums of a table's entries where words (N, words) have ones, modulo 2^32:
+    (4, N), for a table's ``byte_sums``."""
+    octets = np.ascontiguousarray(words).view(np.uint8)
+    if native.there():
+        return native.summed(octets, sums)
+    total = np.zeros((len(words), _COLUMNS), np.uint32)
+    for k, each in enumerate(sums):
+        total += each[octets[:, k]]
+    return np.ascontiguousarray(total.T)
+
+
+def one_hot(place: Words, count: int) -> Words:
+    """1 << place, words of ``count`` bits: (*shape, words)."""
     ring = word_ring(count)
     dtype, width = ring.dtype, ring.bits
     bits = dtype.type(1) << (place & place.dtype.type(width - 1)).astype(dtype)
@@ -84,7 +113,7 @@ def _one_hot(place: Words, count: int) -> Words:
     return np.asarray(words)
 
 
-def _rotated(share: Words, by: Words, count: int) -> Words:
+def rotated(share: Words, by: Words, count: int) -> Words:
     """Every word rotated left by its number, as one ring of all its bits."""
     ring = word_ring(count)
     dtype, width = ring.dtype, ring.bits

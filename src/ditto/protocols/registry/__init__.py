@@ -20,7 +20,7 @@ from ditto.protocols.registry.forms import (
 from ditto.protocols.registry.functions import (
     coarse_max_rows,
     exponential_rows,
-    piecewise_linear_rows,
+    piecewise_quadratic_rows,
     table_function_rows,
 )
 from ditto.protocols.registry.products import lookup_rows, product_rows
@@ -34,7 +34,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     *paper_rows(),
     *coarse_max_rows(),
     *exponential_rows(),
-    *piecewise_linear_rows(),
+    *piecewise_quadratic_rows(),
     *table_function_rows(),
     *lookup_rows(),
     *product_rows(),

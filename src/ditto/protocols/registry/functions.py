@@ -1,4 +1,4 @@
-"""Rows of the functions: the coarse maximum, exponentials, lines, tables."""
+"""Rows of the functions: the coarse maximum, exponentials, parabolas, tables."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,7 +13,7 @@ from ditto.protocols.coarse_max import coarse_max, coarse_max_cost
 from ditto.protocols.exponential import Exponential
 from ditto.protocols.grid_function import GridFunction, compute_on_grid
 from ditto.protocols.parabolas import Function, TableFunction
-from ditto.protocols.piecewise_linear import Lines, PiecewiseLinear
+from ditto.protocols.piecewise_quadratic import Pieces, PiecewiseQuadratic
 from ditto.protocols.registry.row import (
     BOTH,
     Error,
@@ -49,12 +49,12 @@ def exponential_rows() -> list[Protocol]:
     ]
 
 
-def piecewise_linear_rows() -> list[Protocol]:
+def piecewise_quadratic_rows() -> list[Protocol]:
     """On few cells and on many, from a fine operand and from a coarse one."""
     return [
-        _piecewise_linear_row(fxp(32, 16), 3, 1),
-        _piecewise_linear_row(fxp(32, 16), 3, 2, checked=True),
-        _piecewise_linear_row(fxp(32, 9), 14, 2, checked=True),
+        _piecewise_quadratic_row(fxp(32, 16), 3, 1),
+        _piecewise_quadratic_row(fxp(32, 16), 3, 2, checked=True),
+        _piecewise_quadratic_row(fxp(32, 7), 14, 2, checked=True),
     ]
 
 
@@ -129,7 +129,7 @@ def _exponential_row(
 
     return _grid_row(
         "exponential",
-        "5w + 2(w - d) + 8",
+        "5w - 2d",
         function,
         rounds,
         plain=plain,
@@ -138,36 +138,37 @@ def _exponential_row(
     )
 
 
-def _piecewise_linear_row(
+def _piecewise_quadratic_row(
     source: FxpType, reach: int, rounds: Rounds, *, checked: bool = False
 ) -> Protocol:
-    """x^2 / 2 between -1 and 1, and its tangents there beyond: of cells of 1/8."""
+    """x^2 / 2, of cells of 1/4."""
     ends, to = (-reach << source.frac, reach << source.frac), fxp(32, 12)
-    middles = range(-9, 10)
-    lines = Lines(
-        start=middles.start,
-        slopes=tuple(min(max(m, -8), 8) for m in middles),
-        intercepts=tuple(-128 if abs(m) > 8 else 1 - 2 * m * m for m in middles),
-        slope_frac=3,
-        intercept_frac=8,
+    last = 4 * reach + 1
+    middles = range(-last, last + 1)
+    pieces = Pieces(
+        start=-last,
+        constants=tuple(m * m << 9 for m in middles),
+        slopes=tuple(m << 4 for m in middles),
+        curvatures=tuple(8 if abs(m) < last else 0 for m in middles),
+        frac=14,
+        offset_frac=8,
+        square_frac=10,
     )
-    grid = Grid(source, *ends, source.frac - 3)
-    function = PiecewiseLinear(grid, to, 11, lines)
+    grid = Grid(source, *ends, source.frac - 2)
+    function = PiecewiseQuadratic(grid, to, pieces)
 
     def plain(x: Reals) -> Reals:
         half: Any = Fraction(1, 2) if x.dtype == object else 0.5
-        size = np.abs(x)
-        exact: Reals = np.where(size < 1, size * size * half, size - half)
+        exact: Reals = x * x * half
         return exact
 
     return _grid_row(
-        "piecewise linear",
-        "wn + (w - f' - g + g')n' + 2(n + n') - n(n - 1)/2 - n'(n' - 1)/2 + 2w "
-        "+ 2(w - d)",
+        "piecewise quadratic",
+        "8w - 2d",
         function,
         rounds,
         plain=plain,
-        error=2**-8 / to.ulp + function.error,
+        error=function.error,
         checked=checked,
     )
 
