@@ -106,6 +106,26 @@ def test_a_score_above_the_grid_is_noted(scale: float, trio: ThreadTrio) -> None
             assert wrong_rows(plan, x, trio) == 0
 
 
+def test_both_sides_of_a_gate_may_use_their_margin() -> None:
+    """Their product then goes as far as both margins together."""
+
+    def gated(x: jax.Array) -> jax.Array:
+        return x[:, :COLUMNS] * jax.nn.silu(x[:, COLUMNS:])
+
+    def mapped(x: jax.Array, w: jax.Array) -> jax.Array:
+        return gated(x) @ w
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (ROWS, 2 * COLUMNS)).astype(np.float32)
+    w = rng.normal(0, 0.1, (COLUMNS, 4)).astype(np.float32)
+    plan = compile(mapped, (x, w), calibration=[(x, w)])
+    further = 1.99 * x
+    assert np.abs(gated(further)).max() > 4 * np.abs(gated(x)).max()
+    found = Simulator(plan)((further, w)).headroom
+    (product,) = (h for h in found if h.kind == "multiply")
+    assert not product.left
+
+
 def test_a_table_is_right_at_its_ends_and_reported_beyond(trio: ThreadTrio) -> None:
     def inverse(x: jax.Array) -> jax.Array:
         return 1 / x

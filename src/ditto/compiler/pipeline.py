@@ -23,7 +23,7 @@ from ditto.compiler.passes.pinned import check_room
 from ditto.compiler.passes.recognise import recognise
 from ditto.compiler.passes.rings import Placement, assign_rings, secrets
 from ditto.compiler.passes.simplify import simplify
-from ditto.compiler.passes.tabulate import is_square, widened
+from ditto.compiler.passes.tabulate import is_square, unmoved, widened
 from ditto.compiler.passes.types import Types, assign_types
 from ditto.compiler.profile import Profile, find_profile
 from ditto.compiler.trace import Traced, trace
@@ -452,6 +452,17 @@ def _only_for_maximum(graph: Graph, users: list[int]) -> bool:
     return bool(users) and all(graph.nodes[u].op == "coarse_max" for u in users)
 
 
+def _has_margin_twice(graph: Graph, i: int, fixed: list[bool]) -> bool:
+    """Whether a node is a sum of squares, or a product of two tensors that may both go
+    as much further than on the samples: what a gate lets through."""
+    node = graph.nodes[i]
+    if node.op == "dot_general":
+        return is_square(graph, i)
+    whole = [graph.nodes[unmoved(graph, u)].size == node.size for u in node.inputs]
+    apart = len({*node.inputs}) == 2 and not any(fixed[u] for u in node.inputs)
+    return node.op == "mul" and node.dtype == "float32" and all(whole) and apart
+
+
 def _margins(graph: Graph, context: Context) -> list[float]:
     """1 for weights and what follows from them alone, the profile's for the rest.
 
@@ -471,8 +482,8 @@ def _margins(graph: Graph, context: Context) -> list[float]:
         else:
             fixed.append(all(fixed[u] for u in node.inputs))
         margin = context.profile.at(node.scope).margin
-        if node.op == "dot_general" and is_square(graph, i):
-            margin **= 2  # of what has the margin itself
+        if _has_margin_twice(graph, i, fixed):
+            margin **= 2
         if node.op == "select_n" and _only_for_maximum(graph, users[i]):
             margin = 1.0  # what is hidden lies as low as others may with their margin
         margins.append(1.0 if fixed[-1] else margin * (2 if i in kept else 1))

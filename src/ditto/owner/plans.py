@@ -226,14 +226,15 @@ class Plans:
     def _decode_samples(
         self, computation: Computation, k: int
     ) -> list[tuple[Tree, ...]]:
-        """One row at several positions, the last among them."""
+        """One row at several positions, the last and the first among them: some tokens
+        in a text go nearly as far as the first one does."""
         params, batch = self.model.params, self._batch(computation, k)
         _, cache = self._prefill(params, batch.ids, batch.lengths)
         rng = np.random.default_rng(k)
         samples = []
-        for at in range(POSITIONS):
-            last = batch.lengths - 1
-            positions = rng.integers(0, batch.lengths) if at else last
+        ends = [batch.lengths - 1, np.zeros_like(batch.lengths)]
+        within = [rng.integers(0, batch.lengths) for _ in range(POSITIONS - len(ends))]
+        for positions in (*ends, *within):
             ids = np.take_along_axis(batch.ids, positions[:, None].astype(int), 1)[:, 0]
             places = (positions + self.model.prefix_length).astype(np.int32)
             samples.append((params, ids, places, cache))
