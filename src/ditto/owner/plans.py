@@ -232,9 +232,9 @@ class Plans:
         _, cache = self._prefill(params, batch.ids, batch.lengths)
         rng = np.random.default_rng(k)
         samples = []
-        ends = [batch.lengths - 1, np.zeros_like(batch.lengths)]
-        within = [rng.integers(0, batch.lengths) for _ in range(POSITIONS - len(ends))]
-        for positions in (*ends, *within):
+        ends = batch.lengths - 1, np.zeros_like(batch.lengths)
+        among = POSITIONS - len(ends), *batch.lengths.shape
+        for positions in (*ends, *rng.integers(0, batch.lengths, among)):
             ids = np.take_along_axis(batch.ids, positions[:, None].astype(int), 1)[:, 0]
             places = (positions + self.model.prefix_length).astype(np.int32)
             samples.append((params, ids, places, cache))
