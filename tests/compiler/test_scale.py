@@ -25,7 +25,7 @@ def test_bert_base_compiles_in_a_minute() -> None:
 
     params = [weights(shape, seed) for seed in range(LAYERS)]
     x = tokens(shape, 99)
-    started = time.monotonic()
+    started = time.process_time()  # of this process, whatever else runs
     plan = ditto.compile(
         encoder,
         (params, x),
@@ -33,7 +33,7 @@ def test_bert_base_compiles_in_a_minute() -> None:
         calibration=[(params, tokens(shape, seed)) for seed in (1, 2)],
         weight_argnums=(0,),
     )
-    seconds = time.monotonic() - started
+    seconds = time.process_time() - started
     assert seconds < 60
     regions = [step for step in plan.steps if step.kind.name == "region"]
     assert not regions
@@ -44,8 +44,8 @@ def test_bert_base_compiles_in_a_minute() -> None:
     ]
     assert len(own) == 4 * LAYERS  # maximum, reciprocal and two inverse roots
     costs = predict(plan)
-    assert sum(cost.bytes for cost in costs) <= LAYERS * 66e6
-    assert sum(cost.rounds for cost in costs) <= LAYERS * 95
+    assert sum(cost.bytes for cost in costs) <= LAYERS * 42e6
+    assert sum(cost.rounds for cost in costs) <= LAYERS * 56
     scopes = {step.scope.split("/")[0] for step in plan.steps if step.scope}
     assert scopes == {f"encoder.layer.{k}" for k in range(LAYERS)}
     assert len(plan.to_bytes()) < 1 << 20
