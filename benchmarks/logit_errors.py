@@ -1,11 +1,11 @@
 """What the error of a language model's logits is made of.
 
 \b
-    python -m benchmarks.logit_errors MODEL_DIR --data WIKITEXT --fit-errors 0.007,0.002
+    python -m benchmarks.logit_errors MODEL_DIR --data WIKITEXT --fit-errors 0.002,0.001
 
 The plan of a prompt is simulated four times: as the parties round, at random, with
 nothing rounded, and with only the weights or only the recasts rounded. With nothing
-rounded what is left are the functions: straight lines for a SiLU, an exp that is
+rounded what is left are the functions: parabolas for a SiLU, an exp that is
 nothing far below zero. What weights and recasts add is measured from there. Errors are
 the root of the mean square over all words, less their mean, which changes no token. A
 plan is made for each of the profile's ``fit_error`` that are named, and what it sends
@@ -85,7 +85,7 @@ def main(
         Path | None, typer.Option(help=f"A folder with {TEXT}.", exists=True)
     ] = None,
     fit_errors: Annotated[
-        str, typer.Option(help="Of a SiLU's lines, separated by commas.")
+        str, typer.Option(help="Of a SiLU's parabolas, separated by commas.")
     ] = f"{PROFILE.fit_error}",
     tiny: Annotated[bool, typer.Option(help="A random model of two layers.")] = False,
     json_file: Annotated[
