@@ -10,19 +10,12 @@ them e^x counts as 0. The result has type (l', f'). It is computed over Z_2^w, w
 with frac g + h just fits: what P0 and P2 bring has frac g, what P1 brings frac h.
 
 Steps
-    0. The cell c of x is a sum modulo V of what P1 and what P0 and P2 know
-       (``blocks.grid``), and so is x itself of that and of what is left of both
-       summands: x = base + (c - 1) 2^t + u + v, with 0 <= u < 2^t at P1 and
-       0 <= v < 2^t at P0 and P2. Nothing is lost: u + v may reach into the next cell.
-    1. e^x is T[c] e^u, with T[c] the exponential of the start of cell c and of v for a
-       live cell, and 0 for the others: a table that P0 and P2 know, and a factor that
-       P1 knows. So it is their product at c (``blocks.table_product``), as a sum of
-       what is known to P0 and P2 and of what is known to P1.
-    2. From there ``convert`` goes on to the type of the result (``recast``), without
-       the last d of the bits that it cuts.
-    3. If it is checked, one column of the one-hot words says that no x in the range has
-       the cell, and cells far beyond the grid are looked at (``blocks.grid``): P0 and
-       P2 note both (``blocks.range_check``).
+    Those of ``grid_function``, without the last d of the bits that ``convert`` cuts.
+    With its cell c, x is base + (c - 1) 2^t + u + v, of what is left of both summands:
+    0 <= u < 2^t at P1 and 0 <= v < 2^t at P0 and P2. Nothing is lost: u + v may reach
+    into the next cell. e^x is T[c] e^u, with T[c] the exponential of the start of cell
+    c and of v for a live cell, and 0 for the others: a table that P0 and P2 know, and a
+    factor that P1 knows.
 
 Cost
     per element V bits, and 16 for each far word if it is checked; 5w - 2d,
@@ -43,31 +36,15 @@ Source
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Words
-from ditto.protocols.blocks import (
-    P1,
-    Chosen,
-    Grid,
-    Rounds,
-    Sums,
-    cell_index,
-    choose,
-    far_flags,
-    note_flags,
-    selected_bits,
-    table_product,
-    table_product_widths,
-    together,
-    two_party_summand,
-)
-from ditto.protocols.grid_function import MOST_BITS, GridFunction, bits_of
-from ditto.protocols.party import Pair, PairSteps, Role, Steps
-from ditto.protocols.recast import Conversion, convert
+from ditto.protocols.blocks import Grid, Sums, selected_bits
+from ditto.protocols.grid_function import MOST_BITS, GridFunction, Integers, bits_of
+from ditto.protocols.recast import Conversion
 
 LIVE = 4
 """Cells in which e^x is not 0."""
@@ -86,6 +63,7 @@ class Exponential(GridFunction):
     factor_frac: int
     """h: of what P1 brings."""
     far_words: int = 1
+    factors: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         self.check_types("exponential")
@@ -102,14 +80,21 @@ class Exponential(GridFunction):
             )
         Conversion(self.product, self.target)
 
-    @property
-    def sent(self) -> list[int]:
-        """What table_product sends."""
-        return table_product_widths(1, self.product.ring, self.conversion.unseen)
+    def of_p1(self, rest: Words) -> Integers:
+        """e^u."""
+        found: Integers = _factors(self)[rest][None]
+        return found
 
-    def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
-        """See the module's text."""
-        return _steps(role, x, self, rounds, checked)
+    def sums(self, words: Words, rest: Words) -> Sums:
+        """Of the table that is zero, and of that of the exponentials."""
+        starts = _starts(self)[:, rest]
+        bits = selected_bits(words, [1 << level for level in self.live])
+        total: Words = np.zeros_like(starts[0])
+        one = bits.dtype.type(1)
+        for k, start in enumerate(starts):
+            total += (bits >> bits.dtype.type(k) & one).astype(total.dtype) * start
+        ones = np.bitwise_count(words).sum(axis=1, dtype=np.uint32)
+        return Sums([np.zeros_like(total), total], ones)
 
     @property
     def _largest(self) -> float:
@@ -158,46 +143,6 @@ class Exponential(GridFunction):
         """How far a result may be off, in units of its last place."""
         before = (self.rounding + math.exp(self.ends[0])) / self.target.ulp
         return before + 1 + self.conversion.blur
-
-
-def _steps(
-    role: Role, x: Pair, function: Exponential, rounds: Rounds, checked: bool
-) -> PairSteps:
-    grid, conversion = function.grid, function.conversion
-    ring = function.product.ring
-    summand = two_party_summand(role, x, grid.type.ring, (1 << grid.cut) - grid.base)
-    place = cell_index(summand, grid.cut, grid.levels)
-    rest = cell_index(summand, 0, 1 << grid.cut)
-    known = _factors(function)[rest][None]  # of P1; the others give an array like it
-    blocks: list[Steps[Any]] = [choose(role, place, grid.levels, known, ring)]
-    if checked:
-        blocks.append(far_flags(role, x, grid, function.far_words))
-    chosen, *far = yield from together(*blocks)
-    sums = None
-    if role.rank != P1:
-        columns = [1 << level for level in function.live]
-        outside = sum(1 << v for v in range(grid.levels) if v not in grid.legal)
-        bits = selected_bits(chosen.words, [*columns, outside])
-        sums = _sums(chosen, bits, _starts(function)[:, rest])
-        if checked:
-            beyond = (bits >> bits.dtype.type(LIVE)).astype(np.uint8)
-            note_flags(role, np.concatenate([beyond, *far]))
-    total = yield from table_product(
-        role, chosen, sums, ring, dropped=conversion.unseen
-    )
-    if role.rank != P1:
-        total = ring.reduce(total + ring.scalar(conversion.bias))
-    return (yield from convert(role, total, conversion, rounds, False))
-
-
-def _sums(chosen: Chosen, bits: Words, starts: Words) -> Sums:
-    """Of the table that is zero, and of that of the exponentials."""
-    total: Words = np.zeros_like(starts[0])
-    one = bits.dtype.type(1)
-    for k, start in enumerate(starts):
-        total += (bits >> bits.dtype.type(k) & one).astype(total.dtype) * start
-    ones = np.bitwise_count(chosen.words).sum(axis=1, dtype=np.uint32)
-    return Sums([np.zeros_like(total), total], ones)
 
 
 @lru_cache(maxsize=64)

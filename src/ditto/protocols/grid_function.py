@@ -1,27 +1,60 @@
-"""What functions of values on a grid have in common: their task, and their cost.
+"""What functions of values on a grid have in common: all but their tables.
 
-Such a function finds the cell of every element (``blocks.grid``), computes over a ring
-that just holds the result, and ends in ``convert`` (``recast``). How it computes, what
-that costs and why it reveals nothing stands with each of them.
+Steps
+    1. The cell of every element is a sum modulo V of what P1 and what P0 and P2 know
+       (``blocks.grid``). What they are left with of their summands inside a cell makes
+       the factors that P1 knows and the tables that P0 and P2 know.
+    2. The tables' entries at the cell, times the factors, are a sum of what is known to
+       P0 and P2 and of what is known to P1 (``blocks.table_product``), over a ring that
+       just holds the result.
+    3. ``convert`` (``recast``) goes on to the type of the result.
+    4. If it is checked, one column of the one-hot words says that no x in the range has
+       the cell, and cells far beyond the grid are looked at: P0 and P2 note both
+       (``blocks.range_check``).
+
+Which tables and factors, what that costs and why it reveals nothing stands with each of
+the functions.
 """
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from ditto.errors import FixedPointTypeError
-from ditto.fixedpoint import FxpType
-from ditto.protocols.blocks import FAR_CELLS, MOST_FAR_WORDS, Grid, Rounds
+from ditto.fixedpoint import FxpType, Words
+from ditto.protocols.blocks import (
+    FAR_CELLS,
+    MOST_FAR_WORDS,
+    P1,
+    Grid,
+    Rounds,
+    Sums,
+    cell_index,
+    choose,
+    far_flags,
+    grid_summand,
+    note_flags,
+    selected_bits,
+    table_product,
+    table_product_widths,
+    together,
+)
 from ditto.protocols.cost import Cost
 from ditto.protocols.party import (
     Pair,
     PairSteps,
     Party,
     Role,
+    Steps,
     Task,
     shares_in_parts,
 )
 from ditto.protocols.recast import (
     Conversion,
+    convert,
     convert_rounds,
     convert_widths,
     lifted,
@@ -31,6 +64,7 @@ from ditto.protocols.recast import (
 from ditto.sharing import Shared
 
 MOST_BITS = 32
+Integers = npt.NDArray[np.integer]
 
 
 def bits_of(largest: float, cut: int) -> int:
@@ -48,6 +82,8 @@ class GridFunction(ABC):
     grid: Grid
     target: FxpType
     far_words: int
+    factors: ClassVar[int]
+    """Numbers that P1 multiplies entries with."""
 
     @property
     @abstractmethod
@@ -59,19 +95,53 @@ class GridFunction(ABC):
     def error(self) -> float:
         """How far a result may be off, in units of its last place."""
 
-    @property
     @abstractmethod
-    def sent(self) -> list[int]:
-        """Widths of the fields of an element, but for cells and ``convert``."""
+    def of_p1(self, rest: Words) -> Integers:
+        """The factors that P1 brings, of what it is left with: (factors, N)."""
 
     @abstractmethod
-    def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
-        """The protocol, of flat shares: two rounds and those of ``convert``."""
+    def sums(self, words: Words, rest: Words) -> Sums:
+        """Of the tables of P0 or P2, by what it is left with, where its words
+        (N, words) have ones."""
+
+    @property
+    def sent(self) -> list[int]:
+        """Widths of the fields of an element, but for cells and ``convert``."""
+        ring, dropped = self.product.ring, self.conversion.unseen
+        return table_product_widths(self.factors, ring, dropped)
 
     @property
     def conversion(self) -> Conversion:
         """The last step."""
         return Conversion(self.product, self.target)
+
+    def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
+        """The protocol, of flat shares: two rounds and those of ``convert``."""
+        grid, conversion = self.grid, self.conversion
+        ring = self.product.ring
+        summand = grid_summand(role, x, grid)
+        place = cell_index(summand, grid.cut, grid.levels)
+        rest = cell_index(summand, 0, 1 << grid.cut)
+        if role.rank == P1:
+            known = ring.reduce(self.of_p1(rest))
+        else:
+            known = np.empty((self.factors, rest.size), ring.dtype)
+        blocks: list[Steps[Any]] = [choose(role, place, grid.levels, known, ring)]
+        if checked:
+            blocks.append(far_flags(role, x, grid, self.far_words))
+        chosen, *far = yield from together(*blocks)
+        sums = None
+        if role.rank != P1:
+            sums = self.sums(chosen.words, rest)
+            if checked:
+                beyond = selected_bits(chosen.words, [grid.outside])
+                note_flags(role, np.concatenate([beyond, *far]))
+        total = yield from table_product(
+            role, chosen, sums, ring, dropped=conversion.unseen
+        )
+        if role.rank != P1:
+            total = ring.reduce(total + ring.scalar(conversion.bias))
+        return (yield from convert(role, total, conversion, rounds, False))
 
     def check_types(self, name: str) -> None:
         """Refuse types and far words that no function on a grid has."""

@@ -10,19 +10,12 @@ middle of its cells. d is taken with frac g, d^2 with frac h; all is computed ov
 Z_2^w, where the result just fits with frac f'.
 
 Steps
-    0. The cell c of x is a sum modulo V of what P1 and what P0 and P2 know
-       (``blocks.grid``): that of x or the one before. So piece c is fitted on two
-       cells, around their middle base + c 2^t. What x lies off it is d = p + u with
-       -2^(t-1) <= p, u < 2^(t-1), without any carry: p at P0 and P2, u at P1.
-    1. The piece is (c0 + c1 p + c2 p^2) + (c1 + 2 c2 p) u + c2 u^2: three tables that
-       P0 and P2 know, since p is theirs and a table's entries are public, and two
-       factors that P1 knows. So it is their product at c (``blocks.table_product``),
-       as a sum of what is known to P0 and P2 and of what is known to P1.
-    2. From there ``convert`` goes on to the type of the result (``recast``), without
-       the last e of the bits that it cuts.
-    3. If it is checked, one column of the one-hot words says that no x in the range has
-       the cell, and cells far beyond the grid are looked at (``blocks.grid``): P0 and
-       P2 note both (``blocks.range_check``).
+    Those of ``grid_function``, without the last e of the bits that ``convert`` cuts.
+    The cell c is that of x or the one before. So piece c is fitted on two cells, around
+    their middle base + c 2^t. What x lies off it is d = p + u with
+    -2^(t-1) <= p, u < 2^(t-1), without any carry: p at P0 and P2, u at P1. The piece is
+    (c0 + c1 p + c2 p^2) + (c1 + 2 c2 p) u + c2 u^2: three tables that P0 and P2 know,
+    since p is theirs and a table's entries are public, and two factors that P1 knows.
 
 Cost
     per element V bits, and 16 for each far word if it is checked; 8w - 2e with e the
@@ -48,39 +41,18 @@ Source
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import FxpType, Words
-from ditto.protocols.blocks import (
-    P1,
-    Chosen,
-    Grid,
-    Rounds,
-    Sums,
-    byte_sums,
-    cell_index,
-    choose,
-    far_flags,
-    note_flags,
-    selected_bits,
-    summed_entries,
-    table_product,
-    table_product_widths,
-    together,
-    two_party_summand,
-)
-from ditto.protocols.grid_function import MOST_BITS, GridFunction, bits_of
-from ditto.protocols.party import Pair, PairSteps, Role, Steps
-from ditto.protocols.recast import Conversion, convert
+from ditto.protocols.blocks import Grid, Sums, byte_sums, summed_entries
+from ditto.protocols.grid_function import MOST_BITS, GridFunction, Integers, bits_of
+from ditto.protocols.recast import Conversion
 
 Reals = npt.NDArray[np.float64]
-
-_FACTORS = 2
-"""u and u^2."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +89,17 @@ class Pieces:
         if not (
             0 <= self.offset_frac <= self.frac <= MOST_BITS
             and 0 <= self.square_frac <= min(self.frac, 2 * self.offset_frac)
-            and 2 * self.offset_frac - self.square_frac < MOST_BITS - 1
+            and self.rough < MOST_BITS - 1
         ):
             raise FixedPointTypeError(
                 f"Pieces with frac {self.frac} cannot have distances and squares with "
                 f"fracs {fracs}."
             )
+
+    @property
+    def rough(self) -> int:
+        """The bits of squares that are rounded off."""
+        return 2 * self.offset_frac - self.square_frac
 
     def real(self) -> tuple[Reals, Reals, Reals]:
         """All coefficients."""
@@ -156,6 +133,7 @@ class PiecewiseQuadratic(GridFunction):
     target: FxpType
     pieces: Pieces
     far_words: int = 1
+    factors: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         grid = self.grid
@@ -194,7 +172,7 @@ class PiecewiseQuadratic(GridFunction):
     def _largest(self) -> float:
         return _largest(self.grid, self.pieces)
 
-    @property
+    @cached_property
     def _bits(self) -> int:
         frac = self.pieces.frac
         integer = math.ldexp(self._largest + self._rounding, frac)
@@ -205,15 +183,34 @@ class PiecewiseQuadratic(GridFunction):
         """The type of a piece before ``convert``: the smallest ring that holds it."""
         return FxpType(self._bits, self.pieces.frac)
 
-    @property
-    def sent(self) -> list[int]:
-        """What table_product sends."""
-        ring, dropped = self.product.ring, self.conversion.unseen
-        return table_product_widths(_FACTORS, ring, dropped)
+    def of_p1(self, rest: Words) -> Integers:
+        """u and its square."""
+        return self._offsets(rest, 0)
 
-    def steps(self, role: Role, x: Pair, rounds: Rounds, checked: bool) -> PairSteps:
-        """See the module's text."""
-        return _steps(role, x, self, rounds, checked)
+    def sums(self, words: Words, rest: Words) -> Sums:
+        """Of the three tables, which depend on p."""
+        c0, c1, c2, ones = summed_entries(words, _table(self.grid, self.pieces))
+        p, square = self._offsets(rest, 1)
+        doubled = c2.view(np.int32) * (2 * p.astype(np.int64)) >> self.pieces.rough
+        slopes = c1 + doubled.astype(np.uint32)
+        constants = c0 + c1 * p.view(np.uint32) + c2 * square.view(np.uint32)
+        return Sums([constants, slopes, c2], ones)
+
+    def _offsets(self, rest: Words, lost: int) -> Integers:
+        """What one side knows of d, and its square with the frac of squares, rounded.
+
+        Bits that d does not have are cut off: on average both sides lose half of a
+        place, and the one that is given what is ``lost`` puts that back, but for an ulp
+        of x.
+        """
+        up = self.pieces.offset_frac - self.grid.type.frac
+        rest = rest.astype(np.uint32)
+        kept = rest << np.uint32(up) if up >= 0 else rest >> np.uint32(-up)
+        middle = (1 << self.offset_bits - 1) - (lost if up < 0 else 0)
+        offset = kept.astype(np.int32) - np.int32(middle)
+        rough = self.pieces.rough
+        square = (offset * offset + np.int32(1 << rough >> 1)) >> np.int32(rough)
+        return np.stack([offset, square])
 
     @property
     def steepest(self) -> float:
@@ -239,71 +236,6 @@ class PiecewiseQuadratic(GridFunction):
         return rounding
 
 
-def _steps(
-    role: Role, x: Pair, function: PiecewiseQuadratic, rounds: Rounds, checked: bool
-) -> PairSteps:
-    grid, conversion = function.grid, function.conversion
-    ring = function.product.ring
-    summand = two_party_summand(role, x, grid.type.ring, (1 << grid.cut) - grid.base)
-    place = cell_index(summand, grid.cut, grid.levels)
-    offset = _offset(role, summand, function)
-    square = _square(offset, function)
-    known = np.stack([ring.reduce(offset), ring.reduce(square)])
-    blocks: list[Steps[Any]] = [choose(role, place, grid.levels, known, ring)]
-    if checked:
-        blocks.append(far_flags(role, x, grid, function.far_words))
-    chosen, *far = yield from together(*blocks)
-    sums = None
-    if role.rank != P1:
-        sums = _sums(chosen, offset, square, function)
-        if checked:
-            beyond = selected_bits(chosen.words, [_outside(grid)])
-            note_flags(role, np.concatenate([beyond, *far]))
-    total = yield from table_product(
-        role, chosen, sums, ring, dropped=conversion.unseen
-    )
-    if role.rank != P1:
-        total = ring.reduce(total + ring.scalar(conversion.bias))
-    return (yield from convert(role, total, conversion, rounds, False))
-
-
-def _offset(
-    role: Role, summand: Words, function: PiecewiseQuadratic
-) -> npt.NDArray[np.int32]:
-    """p at P0 and P2, u at P1. Bits that d does not have are cut off; on average both
-    sides lose half of a place; P0 and P2 put that back, but for an ulp of x."""
-    rest = cell_index(summand, 0, 1 << function.grid.cut).astype(np.uint32)
-    up = function.pieces.offset_frac - function.grid.type.frac
-    kept = rest << np.uint32(up) if up >= 0 else rest >> np.uint32(-up)
-    middle = (1 << function.offset_bits - 1) - (up < 0 and role.rank != P1)
-    return kept.astype(np.int32) - np.int32(middle)
-
-
-def _square(
-    offset: npt.NDArray[np.int32], function: PiecewiseQuadratic
-) -> npt.NDArray[np.int32]:
-    """Its square with the frac of squares, rounded."""
-    rough = 2 * function.pieces.offset_frac - function.pieces.square_frac
-    return (offset * offset + np.int32(1 << rough >> 1)) >> np.int32(rough)
-
-
-def _sums(
-    chosen: Chosen,
-    p: npt.NDArray[np.int32],
-    squared: npt.NDArray[np.int32],
-    function: PiecewiseQuadratic,
-) -> Sums:
-    """Of the three tables, where the words of P0 or P2 have ones."""
-    pieces = function.pieces
-    found = summed_entries(chosen.words, _table(function.grid, pieces))
-    c0, c1, c2, ones = found
-    rough = 2 * pieces.offset_frac - pieces.square_frac
-    doubled = c2.view(np.int32) * (2 * p.astype(np.int64)) >> rough
-    slopes = c1 + doubled.astype(np.uint32)
-    constants = c0 + c1 * p.view(np.uint32) + c2 * squared.view(np.uint32)
-    return Sums([constants, slopes, c2], ones)
-
-
 @lru_cache(maxsize=64)
 def _table(grid: Grid, pieces: Pieces) -> Words:
     """The coefficients of every level, and ones, as ``summed_entries`` takes them."""
@@ -312,13 +244,6 @@ def _table(grid: Grid, pieces: Pieces) -> Words:
     return byte_sums(np.concatenate([table, np.ones_like(table[:1])]))
 
 
-@lru_cache(maxsize=64)
-def _outside(grid: Grid) -> int:
-    """The levels that no x in the range has, as bits."""
-    return sum(1 << v for v in range(grid.levels) if v not in grid.legal)
-
-
-@lru_cache(maxsize=64)
 def _largest(grid: Grid, pieces: Pieces) -> float:
     """A bound of the pieces wherever they are used."""
     cells = (grid.base >> grid.cut) + np.asarray(grid.legal, np.int64)

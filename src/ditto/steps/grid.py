@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from ditto.fixedpoint import FxpType
@@ -42,7 +43,8 @@ class OnGrid(Batchable, Generic[F]):
 
     def function_at(self, site: Site) -> F:
         """The protocol's function between the types of a step."""
-        return self.between(site.operands[0].fxp, site.result.fxp)
+        function: F = _made(self, site.operands[0].fxp, site.result.fxp)
+        return function
 
     def check(self, site: Site) -> None:
         """A function that the protocol has, between types of the low ring."""
@@ -65,6 +67,12 @@ class OnGrid(Batchable, Generic[F]):
         """See Batchable."""
         x = as_shared(operands[0])
         return self.function_at(site).task(x, self.rounds, checked=site.checked)
+
+
+@lru_cache(maxsize=1024)
+def _made(step: OnGrid[F], source: FxpType, target: FxpType) -> F:
+    """Made once for all runs of a plan: a step of a few values takes less time."""
+    return step.between(source, target)
 
 
 def converted(

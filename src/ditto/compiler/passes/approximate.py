@@ -313,7 +313,6 @@ class _Writer:
 
     def piecewise(self, name: str, x: int, found: FittedPieces) -> int:
         """The piece at x of its cell."""
-        pieces = found.pieces
         return self.emit(
             "piecewise_quadratic",
             x,
@@ -321,13 +320,7 @@ class _Writer:
             low=found.low,
             high=found.high,
             width=found.width,
-            start=pieces.start,
-            constants=pieces.constants,
-            slopes=pieces.slopes,
-            curvatures=pieces.curvatures,
-            frac=pieces.frac,
-            offset_frac=pieces.offset_frac,
-            square_frac=pieces.square_frac,
+            **vars(found.pieces),
         )
 
     def beyond(self, x: int, edge: float) -> tuple[int, int]:

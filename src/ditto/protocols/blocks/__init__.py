@@ -23,6 +23,7 @@ from ditto.protocols.blocks.grid import (
     MOST_LEVELS,
     Grid,
     far_flags,
+    grid_summand,
     level_summand,
 )
 from ditto.protocols.blocks.groups import Group
@@ -95,6 +96,7 @@ __all__ = [
     "complement",
     "conjunction_bits",
     "far_flags",
+    "grid_summand",
     "idle",
     "known_bits",
     "known_product",

@@ -88,6 +88,12 @@ class Grid:
         return range(first, first + self._needed)
 
     @property
+    def outside(self) -> int:
+        """The other levels, as bits of a word."""
+        inside = (1 << len(self.legal)) - 1 << self.legal.start
+        return ((1 << self.levels) - 1) ^ inside
+
+    @property
     def base(self) -> int:
         """Where the grid starts: values from here on have level 1, or 0."""
         return self.low - (self.legal.start << self.cut)
@@ -135,9 +141,14 @@ class Grid:
 
 def level_summand(role: Role, shares: Pair, grid: Grid) -> Words:
     """What a role knows of the levels: they add up to c modulo V."""
+    return cell_index(grid_summand(role, shares, grid), grid.cut, grid.levels)
+
+
+def grid_summand(role: Role, shares: Pair, grid: Grid) -> Words:
+    """What a role knows of x, counted from below the grid: the level, and what is left
+    of it in its last t bits."""
     above_base = (1 << grid.cut) - grid.base
-    summand = two_party_summand(role, shares, grid.type.ring, above_base)
-    return cell_index(summand, grid.cut, grid.levels)
+    return two_party_summand(role, shares, grid.type.ring, above_base)
 
 
 def far_flags(
