@@ -62,6 +62,38 @@ def test_a_stream_that_grows_is_not_recast_in_every_layer() -> None:
     assert recasts(plan).count((4, 32)) == 2  # for its beginning, and for all the rest
 
 
+def test_a_term_is_as_fine_as_what_it_is_added_to() -> None:
+    """All that follows the sum asks for little; a product cut to that would cost more
+    and be known less well."""
+
+    def stream(x: jax.Array, w: jax.Array) -> jax.Array:
+        total = x + x @ w
+        return (total * 100) @ w
+
+    plan = checked_plan(stream, normal(4, 32), normal(32, 32), most=0.004)
+    products = [step for step in plan.steps if step.kind.name == "einsum"]
+    (total,) = (step for step in plan.steps if step.kind.name == "add")
+    held = [plan.values[step.outputs[0]].fxp.frac for step in (products[0], total)]
+    assert held[0] == held[1]
+
+
+def test_squares_of_outliers_keep_those_of_the_others() -> None:
+    """In the low ring those of the first row leave the others hardly a bit."""
+
+    def norm(x: jax.Array) -> jax.Array:
+        few, many = x[:, :1], x[:, 1:]
+        squares = 16 * (few * few).sum(-1, keepdims=True)
+        return jax.lax.rsqrt(squares + (many * many).sum(-1, keepdims=True))
+
+    x = normal(64, 129)
+    x[:, 0] = 5
+    x[0, 0] = 3000
+    plan = compile(norm, [x], calibration=[[x]])
+    run, exact = ditto.run_local(plan, [x]), np.asarray(norm(x))
+    assert run.in_range
+    assert np.abs(run.result / exact - 1)[1:].max() < 0.01
+
+
 def test_few_numbers_take_a_factor_as_the_many_ask_for_it() -> None:
     """A norm with outliers in one row: what the row's factor is, it is for all."""
 

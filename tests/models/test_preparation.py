@@ -74,8 +74,12 @@ def test_the_model_is_the_same(
     saved(tmp_path, kind, model, options)
     ours = load_model(tmp_path)
     ids, mask = batch()
-    order = np.random.default_rng(count).permutation(24)
-    ready = Preparation(ours.family, Split(order, count, shift)).model(ours)
+    generator = np.random.default_rng(count)
+    order = generator.permutation(24)
+    layers = ours.params["layers"]
+    shape = len(layers), len(layers[0]["down"]["w"])
+    levels = tuple(2.0 ** generator.integers(-2, 6, shape))
+    ready = Preparation(ours.family, Split(order, count, shift), levels).model(ours)
     expected = np.asarray(ours.apply(ours.params, ids, mask))
     got = np.asarray(ready.apply(ready.params, ids, mask))
     if expected.ndim == 3:
@@ -102,6 +106,22 @@ def test_outliers_are_found_where_there_are_some() -> None:
     unseen = prepare(_outlying(), lambda: (ids, hidden)).split
     assert unseen is not None
     assert unseen.count == 0
+
+
+def test_outlying_gated_channels_are_levelled() -> None:
+    """A hundred times the others: half of its doublings go from the one to the other
+    side, and those of no other channel."""
+    model = random_model("llama-tiny", vocab_size=64)
+    first, *others = model.params["layers"]
+    up, channel = np.array(first["up"]["w"]), 7
+    up[:, channel] *= 100
+    layers = [{**first, "up": {**first["up"], "w": up}}, *others]
+    model = replace(model, params={**model.params, "layers": layers})
+    levels = prepare(model, lambda: _texts(4)).levels
+    assert levels is not None
+    assert levels[0][channel] in {4, 8, 16, 32}
+    assert np.delete(levels[0], channel).max() == 1
+    assert all(each.max() == 1 for each in levels[1:])
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ One code for four families, of which SmolLM2 and TinyLlama are Llama:
 | Qwen3 | each head of queries and keys is normalised |
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -184,25 +185,49 @@ def _biases(config: Mapping[str, JsonValue]) -> frozenset[str]:
     return frozenset(found)
 
 
+class Layer(NamedTuple):
+    """What comes of a layer."""
+
+    x: jax.Array
+    """Hidden states."""
+    gated: jax.Array
+    """The product inside its feed-forward."""
+    pair: tuple[jax.Array, jax.Array]
+    """Keys, as they are turned, and values."""
+
+
 def run_layers(
     config: LlamaConfig, p: Params, ids: jax.Array, mask: jax.Array
 ) -> tuple[list[jax.Array], Cache]:
     """Hidden states, and the keys and values that later tokens will look at."""
     x = embeddings(config, p, ids)
+    layers = list(_layers(config, p, x, mask))
+    return [x, *(layer.x for layer in layers)], [layer.pair for layer in layers]
+
+
+def gated_products(
+    config: LlamaConfig, p: Params, ids: jax.Array, mask: jax.Array
+) -> list[jax.Array]:
+    """The product inside the feed-forward of every layer."""
+    x = embeddings(config, p, ids)
+    return [layer.gated for layer in _layers(config, p, x, mask)]
+
+
+def _layers(
+    config: LlamaConfig, p: Params, x: jax.Array, mask: jax.Array
+) -> Iterator[Layer]:
     start = prefix_length(p)
-    places = jnp.arange(start + ids.shape[1])
+    places = jnp.arange(start + x.shape[1])
     text = prefix_mask(p, mask)
     cosines, sines = rotations(config.rope, config.head_dim, len(places))
     turns = cosines[start:], sines[start:]
-    states, cache = [x], []
     layers = zip(p["layers"], config.windows, prefix_joins(p), strict=True)
     for k, (layer, window, join) in enumerate(layers):
         with jax.named_scope(f"decoder.layer.{k}"):
             seen = _sees(places[start:, None], places, window)[None, None] & text
-            x, pair = decoder_layer(config, layer, x, seen, turns, join)
-        states.append(x)
-        cache.append(pair)
-    return states, cache
+            made = decoder_layer(config, layer, x, seen, turns, join)
+        yield made
+        x = made.x
 
 
 def embeddings(config: LlamaConfig, p: Params, ids: jax.Array) -> jax.Array:
@@ -243,7 +268,7 @@ def decode(
         with jax.named_scope(f"decoder.layer.{k}"):
             seen = _sees(positions[:, None], places, window)[:, None, None]
             join = joined_at(here, past)
-            x, pair = decoder_layer(config, layer, x, seen, (cosines, sines), join)
+            x, _, pair = decoder_layer(config, layer, x, seen, (cosines, sines), join)
         grown.append(pair)
     return _DECODER.predict(config, p, x[:, 0]), grown
 
@@ -255,11 +280,8 @@ def decoder_layer(
     seen: jax.Array,
     turns: Rotations,
     join: Join,
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """Attention and feed-forward, each on a normalised copy; also keys and values.
-
-    Keys are cached as they are turned.
-    """
+) -> Layer:
+    """Attention and feed-forward, each on a normalised copy."""
     eps = config.rms_norm_eps
     with jax.named_scope("attention"):
         normed = rms_norm(p["attention_norm"], x, eps, config.outliers)
@@ -276,7 +298,8 @@ def decoder_layer(
     with jax.named_scope("feed_forward"):
         normed = rms_norm(p["feed_norm"], x, eps, config.outliers)
         gate = ACTIVATIONS[config.hidden_act](dense(p["gate"], normed))
-        return jnp.asarray(x + dense(p["down"], gate * dense(p["up"], normed))), (k, v)
+        gated = gate * dense(p["up"], normed)
+        return Layer(jnp.asarray(x + dense(p["down"], gated)), gated, (k, v))
 
 
 def normalise(config: LlamaConfig, p: Params, x: jax.Array) -> jax.Array:
@@ -343,6 +366,7 @@ def _family(model_type: str, name: str) -> Family[LlamaConfig]:
         parameters=parameters,
         forward=_DECODER.forward,
         hidden_states=_DECODER.hidden_states,
+        gated_products=gated_products,
         layer_scope="decoder.layer",
         base_model_prefix="model.",
         prefill=_DECODER.prefill,

@@ -270,8 +270,9 @@ class Emitter:
     def _product(self, i: int, node: Node) -> int:
         assert self.types is not None  # noqa: S101
         draft, fracs = self._draft, self.types.operand_fracs[i]
+        bits = HIGH_BITS if i in self.types.wide else LOW_BITS
         inputs = [
-            draft.shared(u, FxpType(LOW_BITS, f))
+            draft.shared(u, FxpType(bits, f))
             for u, f in zip(node.inputs, fracs, strict=True)
         ]
         kind = draft.low_type(i)

@@ -27,7 +27,7 @@ frac is ``pinned``: products take it as it is.
 
 import math
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -81,6 +81,8 @@ class Types:
     """Inputs that are weights."""
     shown: Set[int]
     """Results that the client learns."""
+    wide: set[int] = field(default_factory=set)
+    """Products that are taken in the high ring."""
 
 
 def assign_types(
@@ -260,6 +262,10 @@ def _back(
                 elif wanted is not None and wanted < cap[i]:  # a recast comes anyway
                     total = min(finest[i], wanted + _CUT)
                 fracs = _share(graph, i, known, finest, types, total)
+                wide = _wide_square(graph, i, known, finest)
+                if wide > fracs[0] + CLOSE:
+                    types.wide.add(i)
+                    fracs = (wide, wide)
                 types.operand_fracs[i] = fracs
                 for u, frac in zip(node.inputs, fracs, strict=True):
                     require(u, frac)
@@ -324,6 +330,18 @@ def _share(
     first = round((total + lean) / 2)
     first = max(min(first, finest[a]), total - finest[b])
     return (first, total - first)
+
+
+def _wide_square(graph: Graph, i: int, known: list[Range], finest: list[int]) -> int:
+    """The frac at which the high ring takes the few outliers of a tensor whose squares
+    are summed up; -1 of any other product. In the low ring their largest leave the
+    others hardly a bit, and they are so few that nothing else of them counts."""
+    u, other = graph.nodes[i].inputs
+    node = graph.nodes[u]
+    if u != other or node.op != "slice" or not _is_small(graph, u, node.inputs[0]):
+        return -1
+    usual = _PRECISION - math.floor(math.log2(known[u].rms))
+    return min(usual, finest[u], (finest[i] + BITS) // 2)
 
 
 def _is_whole(graph: Graph, i: int) -> bool:
@@ -391,8 +409,22 @@ def _forward(
             pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
             taken = tuple(min(frac[u], limit) for u, limit in pairs)
             types.operand_fracs[i] = taken
-            types.natural[i] = sum(taken)
-            frac[i] = sum(taken) if wanted is None else min(sum(taken), wanted)
+            most = cap[i] if i in types.wide else sum(taken)
+            types.natural[i] = frac[i] = min(sum(taken), most)
+            if wanted is not None:
+                frac[i] = min(frac[i], max(wanted, _beside(graph, i, types)))
+
+
+def _beside(graph: Graph, i: int, types: Types) -> int:
+    """The frac at which a sum holds a term, by what else it adds up: a product's finer
+    result costs less, since fewer bits are cut."""
+    size = graph.nodes[i].size
+    held = [
+        types.frac[u]
+        for u in types.sums.beside(graph, i)
+        if u < i and graph.nodes[u].size == size
+    ]
+    return min(types.cap[i], max(held, default=0))
 
 
 def _scaled(
