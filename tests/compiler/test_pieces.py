@@ -29,6 +29,10 @@ def off_by(fitted: FittedPieces, name: str, x: Reals) -> tuple[Reals, Reals]:
     return cell, c0 + c1 * d + c2 * d * d - SHAPES[name].function(x)
 
 
+def test_what_a_gelu_costs() -> None:
+    assert found("gelu", 15.0).bits == 350
+
+
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("reach", [2.5, 8.0])
 @pytest.mark.parametrize("error", [ERROR, ERROR / 8])

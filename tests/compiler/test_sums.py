@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import ditto
 from ditto.compiler import compile
@@ -62,19 +63,22 @@ def test_a_stream_that_grows_is_not_recast_in_every_layer() -> None:
     assert recasts(plan).count((4, 32)) == 2  # for its beginning, and for all the rest
 
 
-def test_a_term_is_as_fine_as_what_it_is_added_to() -> None:
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_term_is_as_fine_as_what_it_is_added_to(biased: bool) -> None:
     """All that follows the sum asks for little; a product cut to that would cost more
     and be known less well."""
 
-    def stream(x: jax.Array, w: jax.Array) -> jax.Array:
-        total = x + x @ w
-        return (total * 100) @ w
+    def stream(x: jax.Array, w: jax.Array, bias: jax.Array) -> jax.Array:
+        more = x @ w + bias if biased else x @ w
+        return ((x + more) * 100) @ w
 
-    plan = checked_plan(stream, normal(4, 32), normal(32, 32), most=0.004)
+    arguments = normal(4, 32), normal(32, 32), normal(32)
+    plan = checked_plan(stream, *arguments, most=0.004)
     products = [step for step in plan.steps if step.kind.name == "einsum"]
-    (total,) = (step for step in plan.steps if step.kind.name == "add")
+    *_, total = (step for step in plan.steps if step.kind.name == "add")
     held = [plan.values[step.outputs[0]].fxp.frac for step in (products[0], total)]
     assert held[0] == held[1]
+    assert len(recasts(plan)) == 1  # of the whole
 
 
 def test_squares_of_outliers_keep_those_of_the_others() -> None:

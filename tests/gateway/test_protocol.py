@@ -398,11 +398,12 @@ def test_whoever_goes_ends_the_generation(
     scripted.words, scripted.pause = ["word"] * 48, 0.02
     scripted.go_on.clear()
     body = PROMPT | {"stream": stream, "max_tokens": 48}
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{address}/v1/completions", json=body, timeout=0.1)
+    while not scripted.asked:  # a busy machine may not have begun in time
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/v1/completions", json=body, timeout=0.1)
     scripted.go_on.set()
     until(lambda: scripted.running == 0)
-    assert scripted.closed == 1
+    assert scripted.closed == len(scripted.asked)
     figures = httpx.get(f"{address}/metrics").text
     assert "ditto_num_requests_running 0.0" in figures
     generated = next(
@@ -410,7 +411,7 @@ def test_whoever_goes_ends_the_generation(
         for line in figures.splitlines()
         if line.startswith("ditto_generation_tokens_total")
     )
-    assert generated < 48
+    assert generated < 48 * len(scripted.asked)
 
 
 def test_whoever_waits_and_goes_leaves_the_queue(

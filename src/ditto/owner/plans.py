@@ -33,6 +33,9 @@ from ditto.plan import Plan, Tree
 
 WIDER, WIDEST = 4.0, 64.0
 """How many times wider than usual wide margins are, and the widest there are."""
+FINER = 4.0
+"""How many times finer than usual functions are fitted for a language model: of tens of
+thousands of words the likeliest two are often close."""
 _USUAL_LENGTH = 16
 """Tokens of a row, where no computation says how many."""
 _PREPARED_ON = 16
@@ -172,10 +175,12 @@ class Plans:
         return plan
 
     def _profile(self, computation: Computation) -> Profile:
+        profile = self.profile
+        if computation.phase in (Phase.PREFILL, Phase.DECODE):
+            profile = profile.replace(fit_error=profile.fit_error / FINER)
         if not computation.wide:
-            return self.profile
-        margin = min(self.profile.margin * WIDER, WIDEST)
-        return self.profile.replace(margin=margin)
+            return profile
+        return profile.replace(margin=min(profile.margin * WIDER, WIDEST))
 
     def _reused(self, computation: Computation) -> tuple[Plan, bool] | None:
         """The plan whose shares of weights serve too, and whether those of state do."""

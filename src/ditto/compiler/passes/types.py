@@ -394,7 +394,8 @@ def _forward(
         case "linear" | "low" | "maximum":
             frac[i] = _carried(graph, i, placements, known, types)
             if wanted is not None:
-                most = max(wanted, *(asked for asked, _ in types.wants[i]))
+                asked = (frac for frac, _ in types.wants[i])
+                most = max(wanted, _beside(graph, i, types), *asked)
                 if types.sums.is_recast(i, frac[i] - most):
                     types.natural[i], frac[i] = frac[i], most
         case "scale":
