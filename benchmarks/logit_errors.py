@@ -9,7 +9,8 @@ rounded what is left are the functions: parabolas for a SiLU, an exp that is
 nothing far below zero. What weights and recasts add is measured from there. Errors are
 the root of the mean square over all words, less their mean, which changes no token. A
 plan is made for each of the profile's ``fit_error`` that are named, of which a language
-model keeps a quarter, and what it sends is written too. ``--tiny`` does it with a random Llama of two layers.
+model keeps a quarter, and what it sends is written too. ``--tiny`` does it with a
+random Llama of two layers.
 """
 
 from collections.abc import Callable, Sequence
