@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ditto.owner.plans import FINER
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 README = ROOT / "README.md"
@@ -205,10 +207,15 @@ def test_prompts_of_every_kind() -> None:
 
 
 def test_errors_of_logits() -> None:
-    (found,), text = result("logit_errors"), LANGUAGE.read_text()
+    (found, usual), text = result("logit_errors"), LANGUAGE.read_text()
+    assert usual["fit_error"] == FINER * found["fit_error"]
     assert f"logits are off by {found['all']:.3f}" in text
-    assert f"With nothing rounded {found['functions']:.3f} is left" in text
-    assert f"weights add {found['weights']:.3f}, recasts {found['recasts']:.3f}" in text
+    assert f"rounded weights are {found['weights']:.3f}, the same" in text
+    parts = f"recasts {found['recasts']:.3f} and functions {found['functions']:.3f}"
+    assert parts in text
+    assert f"({usual['fit_error']} there" in text
+    other = f"it would be {usual['all']:.3f}, for {usual['bytes'] / 1e6:.1f} MB"
+    assert other in text
 
 
 def test_the_install_page_has_the_first_answer() -> None:
