@@ -263,7 +263,7 @@ def _back(
                     total = min(finest[i], wanted + _CUT)
                 fracs = _share(graph, i, known, finest, types, total)
                 wide = _wide_square(graph, i, known, finest)
-                if wide > fracs[0] + CLOSE:
+                if wide is not None and wide > fracs[0] + CLOSE:
                     types.wide.add(i)
                     fracs = (wide, wide)
                 types.operand_fracs[i] = fracs
@@ -332,14 +332,16 @@ def _share(
     return (first, total - first)
 
 
-def _wide_square(graph: Graph, i: int, known: list[Range], finest: list[int]) -> int:
+def _wide_square(
+    graph: Graph, i: int, known: list[Range], finest: list[int]
+) -> int | None:
     """The frac at which the high ring takes the few outliers of a tensor whose squares
-    are summed up; -1 of any other product. In the low ring their largest leave the
+    are summed up; None of any other product. In the low ring their largest leave the
     others hardly a bit, and they are so few that nothing else of them counts."""
     u, other = graph.nodes[i].inputs
     node = graph.nodes[u]
     if u != other or node.op != "slice" or not _is_small(graph, u, node.inputs[0]):
-        return -1
+        return None
     usual = _PRECISION - math.floor(math.log2(known[u].rms))
     return min(usual, finest[u], (finest[i] + BITS) // 2)
 
