@@ -48,6 +48,17 @@ def test_logits_are_those_of_transformers() -> None:
         assert np.abs(got - expected).max() <= 1e-3
 
 
+def test_gated_channels_go_thousands_of_times_as_far_as_the_others() -> None:
+    """As ``docs/explanation/compiler.md`` has it of layer 11."""
+    ours, tokenizer = load_model(FOLDER), Tokenizer.load(FOLDER)
+    assert ours.family.inner_states is not None
+    ids = np.array([tokenizer.encode("Once upon a time").ids], np.int32)
+    inner = ours.family.inner_states(ours.config, ours.params, ids, np.ones_like(ids))
+    reached = np.abs(inner[1][11]).max((0, 1))
+    assert reached.max() > 2500
+    assert np.median(reached) < 0.8
+
+
 def test_a_conversation_has_the_tokens_of_transformers() -> None:
     theirs, tokenizer = hf.AutoTokenizer.from_pretrained(FOLDER), Tokenizer.load(FOLDER)
     chat = read_chat_files(FOLDER)

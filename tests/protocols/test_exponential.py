@@ -33,6 +33,17 @@ def _whole_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(party_module, "SPLIT_FROM", 1 << 30)
 
 
+@pytest.mark.parametrize(("source", "reach", "bits"), [(20, 59, 222), (24, 440, 334)])
+def test_what_a_softmax_of_a_plan_pays(source: int, reach: int, bits: int) -> None:
+    """Bits of an element in four rounds, and in three."""
+    kind = FxpType(source, 12)
+    grid = Grid(kind, -reach << 12, 1 << 12, 14)
+    function = Exponential(grid, FxpType(32, 12), 16, 10, far_words=0)
+    slow, fast = (function.cost(1024, rounds, checked=True) for rounds in (2, 1))
+    assert (slow.bits / 1024, slow.rounds) == (bits, 4)
+    assert (fast.bits / 1024, fast.rounds) == (bits + 16, 3)
+
+
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize("high", [-3, 1, 2])
 def test_every_value_with_every_first_share_is_its_exponential(

@@ -42,7 +42,8 @@ class Profile(BaseModel):
     fit_error: Annotated[float, Field(gt=0, le=1)] = 0.002
     """The largest error of a fitted function on the calibrated range, of parabolas
     sqrt(2) times the root of its mean square; less where its results are small, more
-    where they are large and their range is wide."""
+    where they are large and their range is wide. ``ditto.owner`` keeps a quarter of it
+    for prompts of language models and the tokens after them."""
     margin: Annotated[float, Field(ge=1, le=64)] = 2.0
     """How far beyond its calibrated range every value may go."""
     rounds: Literal[1, 2, "mixed"] = 2

@@ -129,11 +129,16 @@ class Family(Generic[Config]):
     norm_readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For RMS normalisations of a layer, the linear maps that read them and nothing
     else: ``ditto.models.preparation`` puts more into those."""
-    gated_products: (
-        Callable[[Config, Params, jax.Array, jax.Array], list[jax.Array]] | None
+    inner_states: (
+        Callable[
+            [Config, Params, jax.Array, jax.Array],
+            tuple[list[jax.Array], list[jax.Array]],
+        ]
+        | None
     ) = None
-    """Of ids and mask (B, S): what ``down`` of each layer reads, which is in proportion
-    to what ``up`` makes; None if a layer has no such parts."""
+    """Of ids and mask (B, S): the hidden states, and what ``down`` of each layer reads,
+    which is in proportion to what ``up`` makes. ``ditto.models.preparation`` finds
+    outliers by them, in a family that has them; else None."""
     scalable_queries: str | None = None
     """The part of a layer that queries are in proportion to, and nothing else."""
     residual_maps: tuple[str, ...] = ()

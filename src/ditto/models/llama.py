@@ -205,12 +205,13 @@ def run_layers(
     return [x, *(layer.x for layer in layers)], [layer.pair for layer in layers]
 
 
-def gated_products(
+def inner_states(
     config: LlamaConfig, p: Params, ids: jax.Array, mask: jax.Array
-) -> list[jax.Array]:
-    """The product inside the feed-forward of every layer."""
+) -> tuple[list[jax.Array], list[jax.Array]]:
+    """Hidden states, and the product inside the feed-forward of every layer."""
     x = embeddings(config, p, ids)
-    return [layer.gated for layer in _layers(config, p, x, mask)]
+    layers = list(_layers(config, p, x, mask))
+    return [x, *(layer.x for layer in layers)], [layer.gated for layer in layers]
 
 
 def _layers(
@@ -366,7 +367,7 @@ def _family(model_type: str, name: str) -> Family[LlamaConfig]:
         parameters=parameters,
         forward=_DECODER.forward,
         hidden_states=_DECODER.hidden_states,
-        gated_products=gated_products,
+        inner_states=inner_states,
         layer_scope="decoder.layer",
         base_model_prefix="model.",
         prefill=_DECODER.prefill,

@@ -18,8 +18,8 @@ which ones they are is not in it.
 
 *Gated channels.* A gated feed-forward multiplies two maps of its input, ``gate`` and
 ``up``, and ``down`` reads the product. A few channels whose columns are large in both
-go far together: one of SmolLM2-135M reaches 2,900 where half of the channels of its
-layer stay below 0.8, so what rounding takes of its row in ``down`` counts 2,900 times.
+go far together: one of SmolLM2-135M goes beyond 2,500 where half of the channels of its
+layer stay below 0.8, so what rounding takes of its row in ``down`` counts as often.
 The product is in proportion to ``up``: such a column is divided by a power of two, of
 half of the doublings by which it goes further, and its row in ``down`` multiplied by
 it. With all of them, the column would lose what its row wins.
@@ -93,7 +93,7 @@ class Preparation:
 
     def model(self, model: Model) -> Model:
         """The same model, to be compiled; it is not written: see ``Model.tensors``."""
-        if self.split is None and self.query_factor is None:
+        if self.split is None and self.levels is None and self.query_factor is None:
             return model
         named: dict[str, JsonValue] = {"scaled_queries": self.query_factor is not None}
         if self.split is not None:
@@ -166,21 +166,20 @@ def prepare(model: Model, samples: Samples) -> Preparation:
     that is ready stays as it is."""
     if "scaled_queries" in model.published:
         return Preparation(model.family)
-    if not model.family.norm_readers:
-        return Preparation(model.family, query_factor=_query_factor(model))
-    texts = samples()
-    split, levels = _split(model, *texts), _levels(model, *texts)
-    return Preparation(model.family, split, levels, _query_factor(model))
+    inner_states, factor = model.family.inner_states, _query_factor(model)
+    if inner_states is None:
+        return Preparation(model.family, query_factor=factor)
+    ids, mask = samples()
+    inputs = jnp.asarray(ids), jnp.asarray(mask)
+    states, products = inner_states(model.config, model.params, *inputs)
+    split, levels = _split(_reached(states, mask)), _levels(_reached(products, mask))
+    return Preparation(model.family, split, levels, factor)
 
 
-def _levels(model: Model, ids: Array, mask: Array) -> tuple[Array, ...] | None:
+def _levels(most: Array) -> tuple[Array, ...]:
     """For each channel half of the doublings by which it goes further than half of the
     channels of its layer, if it is an outlier."""
-    if model.family.gated_products is None:
-        return None
-    inputs = jnp.asarray(ids), jnp.asarray(mask)
-    products = model.family.gated_products(model.config, model.params, *inputs)
-    times = _times(_reached(products, mask))
+    times = _times(most)
     outlying = np.where(times > SPLIT, times, 1)
     return tuple(np.exp2(np.round(np.log2(outlying) / 2)))
 
@@ -194,10 +193,8 @@ def _query_factor(model: Model) -> float | None:
     return None if math.frexp(factor)[0] == 0.5 else factor
 
 
-def _split(model: Model, ids: Array, mask: Array) -> Split:
-    inputs = jnp.asarray(ids), jnp.asarray(mask)
-    states = model.family.hidden_states(model.config, model.params, *inputs)
-    most = _reached(states, mask)  # (layers + 1, H)
+def _split(most: Array) -> Split:
+    """Of how far each channel goes in the embeddings and after every layer."""
     times = _times(most).max(0)
     order = np.arange(len(times))
     count = int((times > SPLIT).sum())

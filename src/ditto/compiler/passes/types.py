@@ -20,6 +20,9 @@ the same relative precision, by their calibrated magnitudes; beside a weight, by
 what is no outlier: the first token of a text in a decoder goes so far that of all other
 tokens nothing would be left.
 
+The squares of a few outliers are taken in the high ring, where the largest leave the
+others their precision (``wide``).
+
 A weight has one frac for all products that take it, the coarsest they ask for, so that
 it is shared once. Where another plan has shared a weight or keeps a state already, its
 frac is ``pinned``: products take it as it is.
@@ -412,8 +415,8 @@ def _forward(
             pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
             taken = tuple(min(frac[u], limit) for u, limit in pairs)
             types.operand_fracs[i] = taken
-            most = cap[i] if i in types.wide else sum(taken)
-            types.natural[i] = frac[i] = min(sum(taken), most)
+            frac[i] = min(sum(taken), cap[i]) if i in types.wide else sum(taken)
+            types.natural[i] = frac[i]
             if wanted is not None:
                 frac[i] = min(frac[i], max(wanted, _beside(graph, i, types)))
 
