@@ -6,7 +6,8 @@
  *         10 with i + j < 4 matter modulo 2^32. TDPBUUD adds products of unsigned bytes
  *         to 32 bits and wraps; it never saturates.
  *   VNNI  a word is x1 2^16 + x0 with x0 signed. Of four products three matter:
- *         x0 w0 + 2^16 (x0 w1 + x1 w0). VPDPWSSD adds products of signed halves and wraps.
+ *         x0 w0 + 2^16 (x0 w1 + x1 w0). VPDPWSSD adds products of two pairs of signed
+ *         halves, of words k and k + 1 here, and wraps.
  *   AVX2  VPMULLD and VPADDD on whole words.
  *
  * W is packed into panels of 16 columns, once for weights (ditto_pack) and on the way for
@@ -32,6 +33,7 @@ enum {
     TILE_ROWS = 16,    /* of a block in AMX */
     TILE_DEPTH = 64,   /* bytes in a row of a tile */
     PLANE = 1024,      /* bytes of a tile */
+    PAIR = 8,          /* bytes of two words as their low and their high halves */
     WORD_TILES = 4096, /* bytes of the four planes of a tile of words */
     CHUNK = 12,        /* tiles of W that stay in L1 while all rows pass over them */
     DEEP = 512,        /* steps of W for which all rows of X stay in L2 */
@@ -42,6 +44,12 @@ static const double WORTH_A_THREAD = 1.2e7; /* multiplications, by trial */
 #define API __attribute__((visibility("default")))
 #define FOR_AMX __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-int8")))
 #define FOR_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+/* gcc's -O3 would carry what it loads from one turn of a loop to the next, which spills */
+#ifdef __clang__
+#define WITHOUT_SPILLS
+#else
+#define WITHOUT_SPILLS __attribute__((optimize("no-tree-partial-pre")))
+#endif
 #define FOR_AVX2 __attribute__((target("avx2")))
 /* gcc's tile instructions do not say which memory they read */
 #define BARRIER __asm__ volatile("" ::: "memory")
@@ -65,6 +73,7 @@ typedef struct {
 static i64 step_of(i64 level) { return level == AMX ? TILE_DEPTH : level == VNNI ? 2 : 1; }
 static i64 steps_of(i64 level, i64 depth) { return ceiling(depth, step_of(level)); }
 static i64 block_rows(i64 level) { return level == AMX ? TILE_ROWS : ROWS; }
+static i64 most_together(i64 level) { return level == VNNI ? 2 : 1; } /* panels */
 
 static i64 panel_bytes(i64 level, i64 depth) {
     return steps_of(level, depth) * step_of(level) * COLUMNS * 4;
@@ -72,7 +81,7 @@ static i64 panel_bytes(i64 level, i64 depth) {
 
 /* Of a block of rows of X as the kernel reads it; AVX2 reads X as it is. */
 static i64 block_bytes(i64 level, i64 depth) {
-    i64 bytes = level == AMX ? WORD_TILES : level == VNNI ? 3 * 4 * ROWS : 0;
+    i64 bytes = level == AMX ? WORD_TILES : level == VNNI ? PAIR * ROWS : 0;
     return steps_of(level, depth) * bytes;
 }
 
@@ -94,8 +103,18 @@ FOR_AMX static void split_words(u32 words[TILE_DEPTH][COLUMNS], uint8_t *out) {
         }
 }
 
-/* A word as (w0, w1): the high half that a signed low half leaves, below it the low. */
-static u32 halved(u32 word) { return (word << 16) | ((word + 0x8000) >> 16); }
+/* Two rows of words as the low halves of both, and as the high halves that signed low
+   halves leave. */
+FOR_VNNI static void split_pair(u32 words[2][COLUMNS], uint8_t *out) {
+    const __mmask32 odd = 0xaaaaaaaa;
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i a = _mm512_load_si512(words[0]), b = _mm512_load_si512(words[1]);
+    const __m512i high = _mm512_srli_epi32(_mm512_add_epi32(a, half), 16);
+    const __m512i low = _mm512_slli_epi32(b, 16);
+    _mm512_store_si512(out, _mm512_mask_blend_epi16(odd, a, low));
+    _mm512_store_si512(out + 64,
+                       _mm512_mask_blend_epi16(odd, high, _mm512_add_epi32(b, half)));
+}
 
 static void pack_panel(i64 level, const u32 *w, i64 depth, i64 columns, i64 row,
                        i64 column, uint8_t *out) {
@@ -109,13 +128,12 @@ static void pack_panel(i64 level, const u32 *w, i64 depth, i64 columns, i64 row,
             memcpy(words[k], w + k * row, columns * 4);
         for (i64 n = 0; column != 1 && n < columns; n++)
             for (i64 k = 0; k < count; k++) words[k][n] = w[k * row + n * column];
-        if (level == AMX) {
+        if (level == AMX)
             split_words(words, out);
-            continue;
-        }
-        for (i64 k = 0; level == VNNI && k < step; k++)
-            for (int n = 0; n < COLUMNS; n++) words[k][n] = halved(words[k][n]);
-        memcpy(out, words, step * COLUMNS * 4);
+        else if (level == VNNI)
+            split_pair(words, out);
+        else
+            memcpy(out, words, COLUMNS * 4);
     }
 }
 
@@ -149,15 +167,30 @@ FOR_AMX static void split_rows(const u32 *x, i64 row, i64 rows, i64 depth, uint8
             }
 }
 
-/* Six rows as [k / 2][row]{(x0, x1) of k, (x0, x1) of k + 1, x0 of both}. */
-static void halve_rows(const u32 *x, i64 row, i64 rows, i64 depth, u32 *out) {
-    for (i64 k = 0; k < depth; k += 2)
-        for (i64 r = 0; r < ROWS; r++, out += 3) {
-            const u32 a = r < rows ? x[r * row + k] : 0;
-            const u32 b = r < rows && k + 1 < depth ? x[r * row + k + 1] : 0;
-            out[0] = ((a + 0x8000) & 0xffff0000) | (a & 0xffff);
-            out[1] = ((b + 0x8000) & 0xffff0000) | (b & 0xffff);
-            out[2] = (b << 16) | (a & 0xffff);
+/* Words k and k + 1 of a row, each pair in 64 bits, as their low and high halves. */
+FOR_VNNI static __m512i halves(__m512i pairs) {
+    const __m512i first = _mm512_set1_epi64(0xffff), second = _mm512_set1_epi64(0xffff0000);
+    const __m512i up = _mm512_add_epi32(pairs, _mm512_set1_epi32(0x8000));
+    const __m512i low = _mm512_or_si512(
+        _mm512_and_si512(pairs, first),
+        _mm512_and_si512(_mm512_srli_epi64(pairs, 16), second));
+    const __m512i high = _mm512_or_si512(
+        _mm512_and_si512(_mm512_srli_epi64(up, 16), first),
+        _mm512_and_si512(_mm512_srli_epi64(up, 32), second));
+    return _mm512_or_si512(low, _mm512_slli_epi64(high, 32));
+}
+
+/* Six rows as [k / 2][row]{low halves of k and k + 1, high halves}. */
+FOR_VNNI static void halve_rows(const u32 *x, i64 row, i64 rows, i64 depth, uint64_t *out) {
+    _Alignas(64) uint64_t pairs[8];
+    for (i64 r = 0; r < ROWS; r++)
+        for (i64 k = 0; k < depth; k += 16) {
+            const i64 left = r < rows ? least(depth - k, 16) : 0;
+            const __mmask16 mask = (__mmask16)((1u << left) - 1);
+            const __m512i words = _mm512_maskz_loadu_epi32(mask, x + (left ? r * row + k : 0));
+            _mm512_store_si512(pairs, halves(words));
+            for (i64 i = 0; i < 8 && k + 2 * i < depth; i++)
+                out[(k / 2 + i) * ROWS + r] = pairs[i];
         }
 }
 
@@ -233,35 +266,50 @@ FOR_AMX static void amx_block(const uint8_t *x, const uint8_t *w, i64 steps, Tar
     }
 }
 
-FOR_VNNI static void vnni_block(const u32 *x, const __m512i *w, i64 steps, Target to) {
-    const __m512i high = _mm512_set1_epi32((int)0xffff0000);
-    __m512i low[ROWS], cross[ROWS], more[ROWS];
+/* Of one panel or of two beside each other, a constant where this is inlined. */
+FOR_VNNI static inline __attribute__((always_inline)) void
+vnni_panels(const u32 *x, const __m512i *w, i64 wide, const int panels, i64 steps, Target to) {
+    __m512i low[2][ROWS], cross[2][ROWS];
 #pragma GCC unroll 6
-    for (int r = 0; r < ROWS; r++) low[r] = cross[r] = more[r] = _mm512_setzero_si512();
-    for (i64 k = 0; k < steps; k++, w += 2, x += 3 * ROWS) {
-        const __m512i first = w[0], second = w[1];
-        const __m512i lows =
-            _mm512_or_si512(_mm512_srli_epi32(first, 16), _mm512_and_si512(second, high));
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 2
+        for (int p = 0; p < panels; p++) low[p][r] = cross[p][r] = _mm512_setzero_si512();
+    for (i64 k = 0; k < steps; k++, w += 2, x += 2 * ROWS) {
+        __m512i lows[2], highs[2];
+#pragma GCC unroll 2
+        for (int p = 0; p < panels; p++) lows[p] = w[p * wide], highs[p] = w[p * wide + 1];
 #pragma GCC unroll 6
         for (int r = 0; r < ROWS; r++) {
-            const __m512i a = _mm512_set1_epi32((int)x[3 * r]);
-            const __m512i b = _mm512_set1_epi32((int)x[3 * r + 1]);
-            const __m512i both = _mm512_set1_epi32((int)x[3 * r + 2]);
-            cross[r] = _mm512_dpwssd_epi32(cross[r], first, a);
-            more[r] = _mm512_dpwssd_epi32(more[r], second, b);
-            low[r] = _mm512_dpwssd_epi32(low[r], lows, both);
+            const __m512i a = _mm512_set1_epi32((int)x[2 * r]);
+            const __m512i b = _mm512_set1_epi32((int)x[2 * r + 1]);
+#pragma GCC unroll 2
+            for (int p = 0; p < panels; p++) {
+                low[p][r] = _mm512_dpwssd_epi32(low[p][r], lows[p], a);
+                cross[p][r] = _mm512_dpwssd_epi32(cross[p][r], highs[p], a);
+                cross[p][r] = _mm512_dpwssd_epi32(cross[p][r], lows[p], b);
+            }
         }
     }
-    const __mmask16 mask = lanes(to.columns);
+#pragma GCC unroll 2
+    for (int p = 0; p < panels; p++) {
+        const __mmask16 mask = lanes(least(to.columns - p * COLUMNS, COLUMNS));
 #pragma GCC unroll 6
-    for (int r = 0; r < ROWS; r++) {
-        if (r >= to.rows) continue;
-        u32 *z = to.z + r * to.row;
-        __m512i v = _mm512_slli_epi32(_mm512_add_epi32(cross[r], more[r]), 16);
-        v = _mm512_add_epi32(v, low[r]);
-        if (to.add) v = _mm512_add_epi32(v, _mm512_maskz_loadu_epi32(mask, z));
-        _mm512_mask_storeu_epi32(z, mask, v);
+        for (int r = 0; r < ROWS; r++) {
+            if (r >= to.rows) continue;
+            u32 *z = to.z + r * to.row + p * COLUMNS;
+            __m512i v = _mm512_add_epi32(_mm512_slli_epi32(cross[p][r], 16), low[p][r]);
+            if (to.add) v = _mm512_add_epi32(v, _mm512_maskz_loadu_epi32(mask, z));
+            _mm512_mask_storeu_epi32(z, mask, v);
+        }
     }
+}
+
+/* ``wide``: vectors from a panel to the next. */
+FOR_VNNI WITHOUT_SPILLS static void vnni_block(const u32 *x, const __m512i *w, i64 wide, i64 steps, Target to) {
+    if (to.columns > COLUMNS)
+        vnni_panels(x, w, wide, 2, steps, to);
+    else
+        vnni_panels(x, w, wide, 1, steps, to);
 }
 
 /* ``most`` is a constant where this is inlined: six rows, or the one row of a token. */
@@ -305,22 +353,26 @@ FOR_AVX2 static void avx2_block(const u32 *x, i64 x_row, const __m256i *w, i64 d
 typedef struct {
     const Product *product;
     uint8_t *blocks; /* X as the kernel reads it */
-    uint8_t *panel;  /* room for a panel of W, unless W is packed */
+    uint8_t *panel;  /* room for panels of W, unless W is packed */
     i64 first, last; /* panels, counted over the batch */
 } Job;
 
-static void multiply_panel(const Job *job, i64 i, i64 term, i64 first, i64 end) {
+/* ``together`` panels from i on, of one batch. */
+static void multiply_panels(const Job *job, i64 i, i64 together, i64 term, i64 first,
+                            i64 end) {
     const Product *p = job->product;
     const i64 panels = ceiling(p->columns, COLUMNS), high = block_rows(p->level);
     const i64 count = ceiling(p->rows, high);
     const i64 wide = panel_bytes(p->level, p->depth);
     const i64 tall = block_bytes(p->level, p->depth);
     const i64 b = i / panels, n = i % panels * COLUMNS;
-    const i64 columns = least(p->columns - n, COLUMNS);
+    const i64 columns = least(p->columns - n, together * COLUMNS);
     const uint8_t *w = (const uint8_t *)p->w[term] + i * wide, *after = w;
     if (!p->w_is_packed) {
         const u32 *from = (const u32 *)p->w[term] + b * p->w_batch + n * p->w_column;
-        pack_panel(p->level, from, p->depth, columns, p->w_row, p->w_column, job->panel);
+        for (i64 c = 0; c < columns; c += COLUMNS)
+            pack_panel(p->level, from + c * p->w_column, p->depth, least(columns - c, COLUMNS),
+                       p->w_row, p->w_column, job->panel + c / COLUMNS * wide);
         w = job->panel;
     } else if (term + 1 < p->terms) {
         after = (const uint8_t *)p->w[term + 1] + i * wide;
@@ -346,7 +398,8 @@ static void multiply_panel(const Job *job, i64 i, i64 term, i64 first, i64 end) 
                 next += m * lines * 64 * here;
                 amx_block(x + s * WORD_TILES, w + s * WORD_TILES, here, to, next, lines);
             } else if (p->level == VNNI) {
-                vnni_block((const u32 *)x + 3 * ROWS * s, (const __m512i *)w + 2 * s, here, to);
+                vnni_block((const u32 *)x + 2 * ROWS * s, (const __m512i *)w + 2 * s,
+                           wide / 64, here, to);
             } else {
                 const u32 *rows = p->x[term] + b * p->x_batch + m * high * p->x_row;
                 avx2_block(rows, p->x_row, (const __m256i *)w, p->depth, to);
@@ -361,10 +414,13 @@ static void *run(void *argument) {
     const i64 steps = steps_of(p->level, p->depth);
     const int deep = p->level == VNNI && p->w_is_packed && p->rows > ROWS;
     const i64 part = deep ? DEEP : steps;
+    const i64 panels = ceiling(p->columns, COLUMNS), most = most_together(p->level);
     for (i64 s = 0; s < steps; s += part)
-        for (i64 i = job->first; i < job->last; i++)
+        for (i64 i = job->first, together; i < job->last; i += together) {
+            together = least(least(job->last - i, panels - i % panels), most);
             for (i64 term = 0; term < p->terms; term++)
-                multiply_panel(job, i, term, s, least(steps, s + part));
+                multiply_panels(job, i, together, term, s, least(steps, s + part));
+        }
     if (job->product->level == AMX) amx_release();
     return NULL;
 }
@@ -379,7 +435,7 @@ static void arrange_rows(const Product *p, uint8_t *out) {
         if (p->level == AMX)
             split_rows(x, p->x_row, rows, p->depth, out);
         else
-            halve_rows(x, p->x_row, rows, p->depth, (u32 *)out);
+            halve_rows(x, p->x_row, rows, p->depth, (uint64_t *)out);
     }
 }
 
@@ -388,7 +444,8 @@ API int ditto_multiply(const Product *p) {
     const i64 panels = p->batch * ceiling(p->columns, COLUMNS);
     const i64 blocks = p->terms * p->batch * ceiling(p->rows, block_rows(p->level));
     const i64 room = ceiling(blocks * block_bytes(p->level, p->depth), 64) * 64;
-    const i64 wide = p->w_is_packed ? 0 : panel_bytes(p->level, p->depth);
+    const i64 panel = p->w_is_packed ? 0 : panel_bytes(p->level, p->depth);
+    const i64 wide = panel * most_together(p->level);
     const double work = (double)p->terms * panels * COLUMNS * p->depth * (p->rows + 24);
     i64 threads = 1;
     if (work > WORTH_A_THREAD)
