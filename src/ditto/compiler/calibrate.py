@@ -239,31 +239,35 @@ def _range_of(value: ArrayLike) -> Range:
 
 
 def _ranges_of(values: Array) -> list[Range]:
-    """The range of each row."""
+    """The range of each sample."""
     if values.size == 0:
         return [Range(0.0, 0.0, 0.0)] * len(values)
-    rows = values.reshape(len(values), -1).astype(np.float32, copy=False)
-    ends = zip(rows, rows.min(1).tolist(), rows.max(1).tolist(), strict=True)
     width = values.shape[-1] if values.ndim > 1 else 1
+    rows = values.reshape(len(values), -1, width).astype(np.float32, copy=False)
+    lows, highs = rows.min((1, 2)).tolist(), rows.max((1, 2)).tolist()
+    squares = np.einsum("sij,sij->si", rows, rows).astype(np.float64) / width
+    ends = zip(lows, highs, squares, strict=True)
     return [
         Range(low, high, _ENORMOUS**2)
         if max(-low, high) > _ENORMOUS  # a mask
-        else _range_of_rows(row.reshape(-1, width), low, high)
-        for row, low, high in ends
+        else _range_of_rows(each, low, high)
+        for low, high, each in ends
     ]
 
 
-def _range_of_rows(rows: Array, low: float, high: float) -> Range:
-    """Of one sample."""
-    squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64) / rows.shape[1]
+def _range_of_rows(squares: Array, low: float, high: float) -> Range:
+    """Of one sample, whose rows have these mean squares."""
     mean = float(squares.mean())
     return Range(low, high, mean, usual_square=_usual(squares, mean))
 
 
 def _usual(squares: Array, mean: float) -> float | None:
     """The median, if a few are so large that the mean says nothing of the others."""
+    outlying = mean / _OUTLYING
+    if 2 * np.count_nonzero(squares >= outlying) > squares.size:  # so is the median
+        return None
     median = float(np.median(squares))
-    return median if 0 < median < mean / _OUTLYING else None
+    return median if 0 < median < outlying else None
 
 
 def _joined(seen: Sequence[Range]) -> Range:
