@@ -17,6 +17,8 @@ import ditto
 from ditto import errors
 from ditto.cli import app
 from ditto.cli.exit_codes import ExitCode, exit_code_of
+from ditto.client.answering import Answering
+from ditto.client.remote_client import Client
 from ditto.compiler import Profile
 from ditto.party.server.config import PartyConfig
 from ditto.training.settings import DistillSettings, FinetuneSettings
@@ -41,6 +43,15 @@ SETTINGS: dict[str, tuple[str, type[BaseModel]]] = {
     "ditto distill": ("YAML keys, and flags.", DistillSettings),
     "Profile": ("How a function is computed: `ditto.Profile`.", Profile),
 }
+
+_OF_PROFILE = {
+    "name": "What `--profile` calls it; plans and results bear it.",
+    "version": "The form of these settings.",
+    "casts": "Between SPU's rings, for `rings-in-spu`: our recasts, or the paper's.",
+    "overrides": "Other values of `exp`, `gelu`, `fit_error`, `margin` or `rounds` for "
+    "the scopes that a pattern matches, such as `encoder.layer.*.attention`.",
+}
+"""Meanings of the keys that the source says nothing under."""
 
 
 def pages() -> dict[str, str]:
@@ -103,7 +114,7 @@ def _settings() -> str:
                 f"`{name}`",
                 _type(field),
                 _default(field),
-                field.description or meanings.get(name, ""),
+                field.description or meanings.get(name) or _OF_PROFILE[name],
             ]
             for name, field in model.model_fields.items()
         ]
@@ -199,7 +210,8 @@ def _python() -> str:
             lines += ["```python", f"{name}{_signature(value)}", "```", ""]
             lines += [_paragraphs(value)]
         else:
-            lines += [f"A `{type(value).__name__}`."]
+            shown = ", ".join(value) if isinstance(value, dict) else str(value)
+            lines += [f"A `{type(value).__name__}`: `{shown}`."]
         if inspect.isclass(value):
             lines += ["", *_methods(value)]
     return _page(lines)
@@ -207,11 +219,20 @@ def _python() -> str:
 
 def _methods(kind: type) -> list[str]:
     rows = [
-        [f"`{name}`", _first_line(member)]
+        [f"`{name}`", _first_line(_where_it_stands(name, member))]
         for name, member in inspect.getmembers(kind)
         if not name.startswith("_") and _is_ours(member) and inspect.getdoc(member)
     ]
     return _table(["method", "meaning"], rows) if rows else []
+
+
+def _where_it_stands(name: str, member: Any) -> Any:
+    """The member whose text another means by `See Answering.`"""
+    pointer = re.fullmatch(r"See (\w+)\.", inspect.getdoc(member) or "")
+    if pointer is None:
+        return member
+    kinds = {Answering.__name__: Answering, Client.__name__: Client}
+    return _where_it_stands(name, getattr(kinds[pointer[1]], name))
 
 
 def _is_ours(member: Any) -> bool:

@@ -15,7 +15,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Those of a model that generates."""
     folder = tmp_path_factory.mktemp("compiled")
     model = gpt2_folder(folder / "gpt2")
-    done = ditto("compile", str(model), "--tokens", "8", "--out", str(folder / "plans"))
+    done = ditto("compile", str(model), "--length", "8", "--out", str(folder / "plans"))
     assert done.returncode == 0, done.stderr
     assert "further token" in done.stdout
     return folder / "plans"
@@ -51,18 +51,20 @@ def test_an_estimate_is_of_a_network(plans: Path) -> None:
     done = ditto("estimate", path, "--network", "moon")
     assert done.returncode == ExitCode.SETUP
     assert "'moon'" in done.stderr
-    done = ditto("estimate", path, "--tokens", "8")
+    done = ditto("estimate", path, "--length", "8")
     assert done.returncode == ExitCode.SETUP
-    assert "--tokens is for a model" in " ".join(done.stderr.split())
+    assert "--length is for a model" in " ".join(done.stderr.split())
 
 
 def test_a_model_is_estimated_from_its_folder(tmp_path: Path) -> None:
     model = bert_folder(tmp_path / "bert")
-    done = ditto("estimate", str(model), "--tokens", "8", "-v")
+    done = ditto("estimate", str(model), "--length", "8", "-v")
     assert done.returncode == 0, done.stderr
     assert "answer" in done.stdout
     assert "party MB" in done.stdout
     assert "calibrating and compiling" in done.stderr
-    done = ditto("estimate", str(model), "--tokens", "513")
+    done = ditto("estimate", str(model), "--length", "513")
     assert done.returncode == ExitCode.SETUP
-    assert "--tokens 513: the model takes 512 at most." in " ".join(done.stderr.split())
+    assert "--length 513: the model takes 512 tokens at most." in " ".join(
+        done.stderr.split()
+    )

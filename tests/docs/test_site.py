@@ -64,4 +64,5 @@ def test_the_reference_has_everything() -> None:
         assert (
             name == "__version__" or f"## ditto.{name}\n" in made["reference/python.md"]
         )
+    assert "See " not in made["reference/python.md"].replace("; see `stream`", "")
     assert "`OutOfRangeError` | `out-of-range` | 3 |" in made["reference/errors.md"]

@@ -12,6 +12,7 @@ import typer
 
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.progress import stages
+from ditto.cli.remote import AsMember
 from ditto.cli.report import JsonFile, Report
 from ditto.cli.show import table
 from ditto.errors import DittoError
@@ -40,10 +41,7 @@ def doctor(
         Path | None,
         typer.Option(help="Look at the parties of this deployment.toml instead."),
     ] = None,
-    credentials: Annotated[
-        Path | None,
-        typer.Option("--as", help="With --deployment: your folder of `pki issue`."),
-    ] = None,
+    credentials: AsMember = None,
     trio: Annotated[
         int | None, typer.Option(help="With --deployment: only this trio.")
     ] = None,

@@ -60,7 +60,10 @@ def export(
     margin: Margin = None,
     hide_length: Annotated[
         bool,
-        typer.Option("--hide-length", help="Keep secret how much of it is padding."),
+        typer.Option(
+            "--hide-length",
+            help="Hide how many tokens a text has; what it is padded to is public.",
+        ),
     ] = False,
     provable: Annotated[
         bool,

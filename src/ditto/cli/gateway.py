@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from ditto.cli.progress import stages
+from ditto.cli.remote import AsMember, needed
 from ditto.cli.report import Quiet, Verbose, console
 from ditto.cli.show import (
     CalibrationFile,
@@ -48,14 +49,9 @@ def gateway(
     ] = False,
     deployment: Annotated[
         Path | None,
-        typer.Option(
-            help="The agreement of three organisations, whose parties answer."
-        ),
+        typer.Option(help="The parties of this deployment.toml answer."),
     ] = None,
-    identity: Annotated[
-        Path | None,
-        typer.Option("--as", help="With --deployment: the folder of your identity."),
-    ] = None,
+    identity: AsMember = None,
     host: Annotated[
         str, typer.Option(help="The address to listen at: this machine's own.")
     ] = "127.0.0.1",
@@ -193,11 +189,10 @@ def _of_deployment(
 ) -> "Answering":
     from ditto.gateway.deployment import open_deployment
 
-    if identity is None:
-        raise SetupError("A deployment is asked under a name: say --as FOLDER.")
+    folder = needed(identity)
     if model_dirs:
         raise SetupError("A deployment has its own models: name no folder.")
-    return open_deployment(agreement, identity)
+    return open_deployment(agreement, folder)
 
 
 def _folders(model_dirs: list[str]) -> dict[str, Path]:

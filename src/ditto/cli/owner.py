@@ -10,6 +10,7 @@ import typer
 
 from ditto.cli.help import with_named_values
 from ditto.cli.progress import stages
+from ditto.cli.remote import CredentialsFolder, DeploymentFile
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
     CalibrationFile,
@@ -33,17 +34,6 @@ owner = typer.Typer(
     help="Publish models to a deployment, list them, retire them.",
     no_args_is_help=True,
 )
-
-DeploymentFile = Annotated[
-    Path,
-    typer.Option(
-        "--deployment", help="deployment.toml, as the three organisations agreed on it."
-    ),
-]
-CredentialsFolder = Annotated[
-    Path,
-    typer.Option("--as", help="The folder with tls.crt and tls.key of who asks."),
-]
 
 
 @owner.command()
@@ -90,7 +80,10 @@ def publish(
     margin: Margin = None,
     hide_length: Annotated[
         bool,
-        typer.Option("--hide-length", help="Keep secret how much of it is padding."),
+        typer.Option(
+            "--hide-length",
+            help="Hide how many tokens a text has; what it is padded to is public.",
+        ),
     ] = False,
     json_file: JsonFile = None,
     quiet: Quiet = False,

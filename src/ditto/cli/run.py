@@ -11,7 +11,7 @@ from ditto.cli.early import early_parties
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.private_text import TextFile, read_texts
 from ditto.cli.progress import stages
-from ditto.cli.remote import REMOTE, AsClient, OfDeployment, Pinned, ask_deployment
+from ditto.cli.remote import REMOTE, AsMember, OfDeployment, Pinned, ask_deployment
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
     Audited,
@@ -90,13 +90,16 @@ def run(
     batch: Annotated[int, typer.Option(help="Texts asked together.", min=1)] = 1,
     hide_length: Annotated[
         bool,
-        typer.Option("--hide-length", help="Keep secret how much of it is padding."),
+        typer.Option(
+            "--hide-length",
+            help="Hide how many tokens a text has; what it is padded to is public.",
+        ),
     ] = False,
     too_long: TooLongOption = "cut",
     out_of_range: OutOfRange = "retry",
     audit: Audited = "off",
     deployment: OfDeployment = None,
-    credentials: AsClient = None,
+    credentials: AsMember = None,
     pinned: Pinned = None,
     no_cache: NoCache = False,
     no_serve: NoServe = False,
