@@ -16,8 +16,10 @@ from ditto.cli.report import Quiet, Verbose, console
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     NoCache,
+    PreparedLengths,
     ProfileName,
     calibration_texts,
     chosen_cache,
@@ -86,20 +88,10 @@ def gateway(
     shutdown_timeout: Annotated[
         float, typer.Option(help="Seconds that requests have to end.", min=1)
     ] = 10.0,
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="With --local: tokens to prepare plans for; may be repeated. 16 by "
-            "default; others are prepared when they are first asked for.",
-            min=2,
-        ),
-    ] = None,
+    length: PreparedLengths = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(help="What the models are for, if not as saved."),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
     no_cache: NoCache = False,

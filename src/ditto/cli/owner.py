@@ -13,10 +13,16 @@ from ditto.cli.progress import stages
 from ditto.cli.remote import CredentialsFolder, DeploymentFile
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
+    BatchSizes,
     CalibrationFile,
+    ExportedLengths,
     Gelu,
+    Head,
+    HideLength,
     Margin,
     ModelFolder,
+    MostTokens,
+    Pairs,
     ProfileName,
     PublicSystem,
     calibration_texts,
@@ -46,45 +52,17 @@ def publish(
         str,
         typer.Option(help="What clients ask for, with a version: acme/minilm:1."),
     ],
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Tokens that a text is padded to; may be repeated. 128 by default.",
-            min=2,
-        ),
-    ] = None,
-    batch: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Texts that are run together; may be repeated, as in --batch 1 "
-            "--batch 8. 1 by default.",
-            min=1,
-        ),
-    ] = None,
-    tokens: Annotated[
-        int, typer.Option(help="Tokens that may be generated after a prompt.", min=1)
-    ] = 20,
+    length: ExportedLengths = None,
+    batch: BatchSizes = None,
+    tokens: MostTokens = 20,
     public_system: PublicSystem = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Also take pairs of texts.")
-    ] = False,
+    pairs: Pairs = False,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help="What the model is for: text-classification, feature-extraction, ..."
-        ),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
-    hide_length: Annotated[
-        bool,
-        typer.Option(
-            "--hide-length",
-            help="Hide how many tokens a text has; what it is padded to is public.",
-        ),
-    ] = False,
+    hide_length: HideLength = False,
     json_file: JsonFile = None,
     quiet: Quiet = False,
     verbose: Verbose = False,

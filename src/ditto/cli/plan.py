@@ -13,6 +13,7 @@ from ditto.cli.report import JsonFile, Quiet, Report, Verbose, check_writable
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     ModelFolder,
     ProfileName,
@@ -49,9 +50,6 @@ Length = Annotated[
 ]
 Batch = Annotated[
     int | None, typer.Option(help="Texts asked together; 1 by default.", min=1)
-]
-Head = Annotated[
-    str | None, typer.Option(help="What the model is for, if not as saved.")
 ]
 
 

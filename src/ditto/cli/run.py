@@ -17,6 +17,8 @@ from ditto.cli.show import (
     Audited,
     CalibrationFile,
     Gelu,
+    Head,
+    HideLength,
     Margin,
     ModelOrBundle,
     NoCache,
@@ -73,14 +75,7 @@ def run(
     prompt_name: PromptNameOption = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help="What the model is for, if not as saved: text-classification, "
-            "token-classification, fill-mask, question-answering, feature-extraction, "
-            "pooler-output."
-        ),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
     length: Annotated[
@@ -88,13 +83,7 @@ def run(
         typer.Option(help="Pad to this many tokens instead of the next bucket.", min=2),
     ] = None,
     batch: Annotated[int, typer.Option(help="Texts asked together.", min=1)] = 1,
-    hide_length: Annotated[
-        bool,
-        typer.Option(
-            "--hide-length",
-            help="Hide how many tokens a text has; what it is padded to is public.",
-        ),
-    ] = False,
+    hide_length: HideLength = False,
     too_long: TooLongOption = "cut",
     out_of_range: OutOfRange = "retry",
     audit: Audited = "off",
