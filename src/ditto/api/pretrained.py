@@ -218,7 +218,7 @@ class Pretrained:
             raise SetupError("This model generates text; use generate.")
         if pad_to is not None and not _is_between(pad_to, 2, self.max_tokens):
             raise SetupError(
-                f"pad_to={pad_to!r}: it is a whole number, 2 at least and "
+                f"pad_to={pad_to!r} (--length): it is a whole number, 2 at least and "
                 f"{self.max_tokens} at most, the tokens that the model takes."
             )
         if not _is_between(batch_size, 1):
@@ -393,7 +393,7 @@ class Pretrained:
         if self.model.head is not Head.TEXT_GENERATION:
             raise SetupError(
                 f"A model with head {self.model.head.value!r} does not generate text; "
-                f"use predict."
+                f"use predict (`ditto run`)."
             )
         if reveal not in ("logits", "token"):
             raise SetupError(f"reveal={reveal!r} is neither 'logits' nor 'token'.")
