@@ -5,6 +5,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,10 +18,13 @@ import ditto
 from ditto import errors
 from ditto.cli import app
 from ditto.cli.exit_codes import ExitCode, exit_code_of
+from ditto.client.answering import Answering
+from ditto.client.remote_client import Client
 from ditto.compiler import Profile
 from ditto.party.server.config import PartyConfig
 from ditto.training.settings import DistillSettings, FinetuneSettings
 from ditto.wire.agreement import Agreement, Limits, MemberDomain, PartyTerms, Versions
+from website.documents import documents
 
 _HELP = (
     "`ditto COMMAND --help` says the same; the flags of `finetune` and `distill` are "
@@ -29,6 +33,13 @@ _HELP = (
 _KEYS = (
     "Every key of the files that you write. In an agreement `ca_file`, a file in the "
     "same folder, may stand in place of `ca`."
+)
+_JSON = (
+    "The document of every command that has `--json`, field by field. `[]` stands for "
+    "each entry of a list, `{name}` for a key that is data, `?` for a field that is "
+    "there only where it applies. Bytes and seconds are numbers. With `--json -` the "
+    "document alone is on standard output; the exit code is the same as without. New "
+    "fields may come with any release, so ignore those that you do not know."
 )
 SETTINGS: dict[str, tuple[str, type[BaseModel]]] = {
     "Agreement": ("`deployment.toml`: what three organisations agree on.", Agreement),
@@ -42,6 +53,15 @@ SETTINGS: dict[str, tuple[str, type[BaseModel]]] = {
     "Profile": ("How a function is computed: `ditto.Profile`.", Profile),
 }
 
+_OF_PROFILE = {
+    "name": "What `--profile` calls it; plans and results bear it.",
+    "version": "The form of these settings.",
+    "casts": "Between SPU's rings, for `rings-in-spu`: our recasts, or the paper's.",
+    "overrides": "Other values of `exp`, `gelu`, `fit_error`, `margin` or `rounds` for "
+    "the scopes that a pattern matches, such as `encoder.layer.*.attention`.",
+}
+"""Meanings of the keys that the source says nothing under."""
+
 
 def pages() -> dict[str, str]:
     """By their path on the site."""
@@ -49,6 +69,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": _commands(),
         "reference/settings.md": _settings(),
         "reference/errors.md": _errors(),
+        "reference/json.md": _json(),
         "reference/python.md": _python(),
     }
 
@@ -56,20 +77,20 @@ def pages() -> dict[str, str]:
 def _commands() -> str:
     command = typer.main.get_command(app)
     lines = ["# Commands", "", _HELP]
-    for path, each in _walk(command, ("ditto",)):
+    for path, each in walk(command, ("ditto",)):
         lines += ["", f"## {' '.join(path)}", "", inspect.cleandoc(each.help or "")]
         lines += ["", *_parameters(each)]
     return _page(lines)
 
 
-def _walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that does something, by name."""
     if not hasattr(command, "commands"):
         yield path, command
         return
     for name, inner in sorted(command.commands.items()):
         if not inner.hidden:
-            yield from _walk(inner, (*path, name))
+            yield from walk(inner, (*path, name))
 
 
 def _parameters(command: Any) -> list[str]:
@@ -103,7 +124,7 @@ def _settings() -> str:
                 f"`{name}`",
                 _type(field),
                 _default(field),
-                field.description or meanings.get(name, ""),
+                field.description or meanings.get(name) or _OF_PROFILE[name],
             ]
             for name, field in model.model_fields.items()
         ]
@@ -150,6 +171,21 @@ def _attribute_texts(model: type[BaseModel]) -> dict[str, str]:
             text = " ".join(str(after.value.value).split())
             found[line.target.id] = text.replace("``", "`")
     return found
+
+
+def _json() -> str:
+    lines = ["# What --json writes", "", _JSON]
+    for command, fields in documents().items():
+        rows = [
+            [f"`{field.path}`", field.type, field.meaning]
+            for field in (
+                replace(each, path=f"{each.path}?") if each.is_optional else each
+                for each in fields
+            )
+        ]
+        lines += ["", f"## ditto {command}", ""]
+        lines += _table(["field", "type", "meaning"], rows)
+    return _page(lines)
 
 
 def _errors() -> str:
@@ -199,7 +235,8 @@ def _python() -> str:
             lines += ["```python", f"{name}{_signature(value)}", "```", ""]
             lines += [_paragraphs(value)]
         else:
-            lines += [f"A `{type(value).__name__}`."]
+            shown = ", ".join(value) if isinstance(value, dict) else str(value)
+            lines += [f"A `{type(value).__name__}`: `{shown}`."]
         if inspect.isclass(value):
             lines += ["", *_methods(value)]
     return _page(lines)
@@ -207,11 +244,20 @@ def _python() -> str:
 
 def _methods(kind: type) -> list[str]:
     rows = [
-        [f"`{name}`", _first_line(member)]
+        [f"`{name}`", _first_line(_where_it_stands(name, member))]
         for name, member in inspect.getmembers(kind)
         if not name.startswith("_") and _is_ours(member) and inspect.getdoc(member)
     ]
     return _table(["method", "meaning"], rows) if rows else []
+
+
+def _where_it_stands(name: str, member: Any) -> Any:
+    """The member whose text another means by `See Answering.`"""
+    pointer = re.fullmatch(r"See (\w+)\.", inspect.getdoc(member) or "")
+    if pointer is None:
+        return member
+    kinds = {Answering.__name__: Answering, Client.__name__: Client}
+    return _where_it_stands(name, getattr(kinds[pointer[1]], name))
 
 
 def _is_ours(member: Any) -> bool:

@@ -13,6 +13,7 @@ from ditto.bench.gateway import GatewayAddress, GatewayError
 from ditto.bench.serving import Request, measure_requests, summarise
 from ditto.cli import app
 from ditto.errors import BusyError, DeadlineError, PeerError, SetupError
+from tests.documents import check_document
 from tests.gateway.scripted import Scripted, served
 
 
@@ -103,6 +104,7 @@ def test_a_gateway_is_measured(address: str, model: str, tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     assert max(len(line.rstrip()) for line in done.output.splitlines()) <= 80
     summary = json.loads(out.read_text())
+    check_document("bench serve", summary)
     assert (summary["completed"], summary["failed"]) == (9, 0)
     assert summary["max_concurrency"] == 3
     assert ("mean_itl_ms" in summary) == (model == "acme/text:1")

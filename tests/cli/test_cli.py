@@ -14,6 +14,7 @@ import pytest
 
 from ditto import __version__
 from ditto.cli.exit_codes import ExitCode
+from tests.documents import check_document
 from tests.folders import bert_folder
 
 ROOT = Path(__file__).parents[2]
@@ -150,5 +151,6 @@ def test_doctor_speaks_to_scripts() -> None:
     done = ditto("doctor", "--json", "-")
     assert done.returncode == 0, done.stderr
     findings = json.loads(done.stdout)
+    check_document("doctor", findings)
     assert all(finding["ok"] for finding in findings.values())
     assert "SPU FM64 256x256" in findings

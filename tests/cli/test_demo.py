@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.documents import check_document
+
 MOST_SECONDS = 60
 
 
@@ -28,6 +30,7 @@ def demo(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_a_first_private_answer_within_a_minute(tmp_path: Path) -> None:
     found = json.loads(demo(tmp_path, "--json", "-").stdout)
+    check_document("demo", found)
     assert [each["label"] for each in found["answers"]] == [
         "positive", "negative", "negative",
     ]  # fmt: skip

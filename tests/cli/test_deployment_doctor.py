@@ -12,6 +12,7 @@ from ditto.cli import app
 from ditto.errors import SetupError
 from tests.client.test_reachability import serving
 from tests.deployments import Files, make_deployment
+from tests.documents import check_document
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def test_three_parties_that_are_well(files: Files) -> None:
     assert "NO" not in done.output
     assert max(map(len, done.output.splitlines())) <= 80
     document = json.loads(scripts.output)
+    check_document("doctor --deployment", document)
     assert document["ok"] is True
     assert [party["ok"] for party in document["parties"]] == [True] * 3
 
@@ -49,6 +51,7 @@ def test_the_cause_of_every_no_is_named(files: Files) -> None:
     assert "org-b.example, port open: 127.0.0.1" in said
     assert "org-c.example, agreement: 000000000000 there" in said
     assert "All well" not in said
+    check_document("doctor --deployment", json.loads(scripts.output))
     parties: list[dict[str, Any]] = json.loads(scripts.output)["parties"]
     assert [party["ok"] for party in parties] == [True, False, False]
     failed = [c for party in parties for c in party["checks"] if not c["ok"]]

@@ -11,6 +11,7 @@ from ditto.cli.distill import costs, scores
 from ditto.models import random_model
 from ditto.training.distill import Cost, Distillation
 from ditto.training.measure import Measured
+from tests.documents import check_document
 
 
 def measured(mode: str, examples: int, matthews: float) -> Measured:
@@ -49,6 +50,10 @@ def test_scores_and_costs_fit_80_columns() -> None:
     assert "student, three parties 4 0.5000 0.9876 3" in told
     assert "teacher, float 1,043 0.2810 0.9876" in told
     assert "32 118.2 48.5 599 485" in told
+
+
+def test_what_scripts_are_told() -> None:
+    check_document("distill", DONE.as_json())
 
 
 def test_settings_are_flags_in_both_spellings() -> None:

@@ -1,8 +1,13 @@
 """What the doctor says of a machine that is not well."""
 
 import os
+from importlib.metadata import PackageNotFoundError, version
 
-from ditto.cli import doctor
+import pytest
+from typer.testing import CliRunner
+
+from ditto.cli import app, doctor
+from ditto.cli.exit_codes import ExitCode
 from ditto.frames import Arrays, Json
 from ditto.runtime import ProcessTrio, Session
 from ditto.sharing import Rank
@@ -24,6 +29,22 @@ def test_a_missing_package_comes_with_the_command_that_installs_it() -> None:
     good, found, advice = doctor._package("no-such-package", "1.2.3")
     assert (good, found) == (False, "not installed")
     assert advice == "pip install 'no-such-package==1.2.3'"
+
+
+def test_who_only_asks_is_told_what_parties_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_jax(name: str) -> str:
+        if name == "jax":
+            raise PackageNotFoundError
+        return version(name)
+
+    monkeypatch.setattr(doctor, "version", without_jax)
+    done = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "80"})
+    assert done.exit_code == ExitCode.SETUP
+    assert f"pip install 'jax=={doctor.JAX}'" in done.output
+    assert "Whoever only asks a service needs neither" in done.output
+    assert "links" not in done.output
 
 
 def test_another_version_is_not_well() -> None:

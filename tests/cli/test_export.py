@@ -8,6 +8,7 @@ import numpy as np
 
 from ditto.api import from_pretrained
 from tests.cli.test_cli import ditto
+from tests.documents import check_document
 from tests.folders import TEXTS, bert_folder
 
 
@@ -18,9 +19,10 @@ def test_export_and_run(tmp_path: Path) -> None:
     exact = from_pretrained(model, mode="float").predict(TEXTS[:2])
     done = ditto(
         "export", str(model), "--out", str(bundle), "--length", "16", "--batch", "2",
-        "--calibration", str(texts),
+        "--calibration", str(texts), "--json", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    check_document("export", json.loads(out.read_text()))
     again = ditto("export", str(model), "--out", str(bundle), "--length", "16")
     assert again.returncode == 4
     assert "exists" in again.stderr
@@ -30,6 +32,7 @@ def test_export_and_run(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert TEXTS[0] in done.stdout
+    check_document("run", json.loads(out.read_text()))
     refused = ditto("run", str(bundle), "--text", "x", "--profile", "spu")
     assert refused.returncode == 4
     assert "--profile cannot be chosen for a bundle" in refused.stderr

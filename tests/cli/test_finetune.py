@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ditto.training.settings import FinetuneSettings
+from tests.documents import check_document
 from tests.folders import bert_folder
 
 DITTO = [sys.executable, "-c", "from ditto.cli import main; main()", "finetune"]
@@ -73,6 +74,7 @@ def test_flags_win_over_the_file_and_a_pipe_gets_lines(tmp_path: Path) -> None:
     assert sum(line.startswith("eval ") for line in lines) == 2
     assert f"{STEPS} of {STEPS}" in done.stdout
     told = json.loads(result.read_text())
+    check_document("finetune", told)
     assert (told["total_steps"], told["interrupted"]) == (STEPS, False)
     state = json.loads(
         (tmp_path / f"out/checkpoint-{STEPS}/trainer_state.json").read_text()

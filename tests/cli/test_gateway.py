@@ -16,7 +16,7 @@ from tests.cli.test_cli import ditto
     [
         ([], "Say who answers"),
         (["--local", "m", "--deployment", "d.toml"], "Say who answers"),
-        (["--deployment", "d.toml"], "say --as FOLDER"),
+        (["--deployment", "d.toml"], "needs --as FOLDER"),
         (["--deployment", "d.toml", "--as", "me", "m"], "name no folder"),
         (["--deployment", "d.toml", "--as", "me"], "d.toml cannot be read"),
         (["--local", "m", "--api-key-file", "none"], "cannot be read"),

@@ -9,6 +9,7 @@ from benchmarks.report.results import read_results
 from ditto.analysis.memory import PROCESS
 from ditto.cli.exit_codes import ExitCode
 from tests.cli.test_cli import ditto
+from tests.documents import check_document
 from tests.folders import TEXTS, bert_folder, gpt2_folder, llama_folder
 
 
@@ -32,6 +33,7 @@ def test_run(tmp_path: Path, texts: Path) -> None:
     for word in words:
         assert word in done.stdout
     document = json.loads(out.read_text())
+    check_document("run", document)
     assert (document["model"], document["profile"]) == ("bert", "ditto")
     assert document["bytes"] == sum(run["bytes"] for run in document["runs"]) > 0
     assert len({run["plan"] for run in document["runs"]}) == 1
@@ -74,6 +76,7 @@ def test_generate_answers_what_a_user_says(tmp_path: Path, texts: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("the old cat\n")
+    check_document("generate", json.loads(out.read_text()))
     assert "The float model says the same 2 tokens." in done.stdout
     plain = ditto("generate", str(gpt2_folder(tmp_path / "g")), "--chat",
                   "--prompt", "x")  # fmt: skip
@@ -100,8 +103,10 @@ def test_eval_and_verify(tmp_path: Path, texts: Path) -> None:
     done = ditto(
         "eval", str(model), "--task", "cola", "--data", str(data), "--length", "16",
         "--mode", "simulate", "--calibration", str(texts),
+        "--json", str(tmp_path / "e.json"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    check_document("eval", json.loads((tmp_path / "e.json").read_text()))
     assert "matthews" in done.stdout
     assert "bits at the tightest place" in done.stdout
     done = ditto(
@@ -112,6 +117,7 @@ def test_eval_and_verify(tmp_path: Path, texts: Path) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
     assert "certain" in done.stdout
     verdict = json.loads((tmp_path / "v.json").read_text())
+    check_document("verify", verdict)
     assert (verdict["verdict"], verdict["simulated_texts"]) == ("safe", 12)
     assert verdict["left_a_range"] == 0
     assert verdict["parts"][0]["part"] == "embeddings"
@@ -133,7 +139,9 @@ def test_bench(tmp_path: Path, texts: Path) -> None:
     assert done.returncode == 0, done.stderr
     for word in ("bert, profile ditto", "16 tokens x 2", "client MB"):
         assert word in done.stdout
-    (row,) = json.loads(out.read_text())["rows"]
+    document = json.loads(out.read_text())
+    check_document("bench model", document)
+    (row,) = document["rows"]
     assert (row["seq"], row["batch"], len(row["runs"])) == (16, 2, 2)
     assert sum(part["bytes"] for part in row["parts"]) == row["bytes"] > 0
     assert row["upload_bytes"] > 0
@@ -147,9 +155,10 @@ def test_bench_of_a_decoder(tmp_path: Path, texts: Path) -> None:
     model = gpt2_folder(tmp_path / "gpt2")
     done = ditto(
         "bench", str(model), "--length", "8", "--repeat", "1", "--profile", "puma",
-        "--calibration", str(texts),
+        "--calibration", str(texts), "--json", str(tmp_path / "cost.json"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    check_document("bench model", json.loads((tmp_path / "cost.json").read_text()))
     for word in ("gpt2, profile puma", "first token after 8", "each further token"):
         assert word in done.stdout
 

@@ -12,6 +12,7 @@ from ditto.cli.exit_codes import exit_code_of
 from ditto.errors import DittoError
 from ditto.trust import load_credentials
 from ditto.wire.agreement import read_agreement
+from tests.documents import check_document
 
 LETTERS = "abc"
 
@@ -36,17 +37,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("pki")
     for rank, letter in enumerate(LETTERS):
         domain = f"org-{letter}.example"
-        ditto(
-            "pki", "init", f"Org {letter}", "--domain", domain, "--out", made / letter
-        )
-        ditto("pki", "issue", made / letter, f"party/{rank}", "--host", "localhost")
+        done = ditto(
+            "pki", "init", f"Org {letter}", "--domain", domain, "--out", made / letter,
+            "--json", "-",
+        )  # fmt: skip
+        check_document("pki init", json.loads(done.output))
+        party = made / letter, f"party/{rank}"
+        done = ditto("pki", "issue", *party, "--host", "localhost", "--json", "-")
+        check_document("pki issue", json.loads(done.output))
     ditto("pki", "init", "Acme", "--domain", "acme.example", "--out", made / "acme")
     ditto("pki", "issue", made / "acme", "owner/acme", "--days", 7)
-    agree(made, made / "deployment.toml")
+    agreed = agree(made, made / "deployment.toml", "--json", "-")
+    check_document("pki agree", json.loads(agreed.output))
     return made
 
 
-def agree(folder: Path, out: Path) -> Result:
+def agree(folder: Path, out: Path, *more: str) -> Result:
     addresses: list[object] = []
     for rank in range(3):
         addresses += ["--grpc", f"localhost:71{{trio}}{rank}"]
@@ -55,7 +61,7 @@ def agree(folder: Path, out: Path) -> Result:
         "pki", "agree", folder / "a", folder / "b" / "ca.crt",
         f"org-c.example={folder / 'c' / 'ca.crt'}", *addresses, "--trios", 2,
         "--owner", "spiffe://acme.example/owner/acme", "--client", "acme.example",
-        "--member-ca", folder / "acme", "--out", out,
+        "--member-ca", folder / "acme", "--out", out, *more,
     )  # fmt: skip
 
 
@@ -85,12 +91,14 @@ def test_what_is_shown_is_what_is_there(folder: Path) -> None:
     assert agreement.digest in shown
     assert all(party.ca_sha256 in shown for party in agreement.parties)
     shown = ditto("pki", "show", folder / "deployment.toml", "--json", "-").output
+    check_document("pki show deployment.toml", json.loads(shown))
     assert json.loads(shown)["digest"] == agreement.digest
     shown = ditto("pki", "show", folder / "b" / "party-1").output
     assert "spiffe://org-b.example/party/1" in shown
     assert "localhost" in shown
     shown = ditto("pki", "show", folder / "b", "--json", "-").output
     certificate = json.loads(shown)
+    check_document("pki show", certificate)
     assert certificate["sha256"] == agreement.parties[1].ca_sha256
     assert certificate["is_authority"]
 

@@ -7,6 +7,7 @@ import pytest
 
 from ditto.cli.exit_codes import ExitCode
 from tests.cli.test_cli import ditto
+from tests.documents import check_document
 from tests.folders import bert_folder, gpt2_folder
 
 
@@ -15,10 +16,15 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Those of a model that generates."""
     folder = tmp_path_factory.mktemp("compiled")
     model = gpt2_folder(folder / "gpt2")
-    done = ditto("compile", str(model), "--tokens", "8", "--out", str(folder / "plans"))
+    out, document = folder / "plans", folder / "plans.json"
+    done = ditto(
+        "compile", str(model), "--length", "8", "--out", str(out),
+        "--json", str(document),
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    check_document("compile", json.loads(document.read_text()))
     assert "further token" in done.stdout
-    return folder / "plans"
+    return out
 
 
 def test_plans_are_explained_by_part_and_by_step(plans: Path) -> None:
@@ -27,7 +33,7 @@ def test_plans_are_explained_by_part_and_by_step(plans: Path) -> None:
     assert parts.returncode == 0, parts.stderr
     assert max(len(line.rstrip()) for line in parts.stdout.splitlines()) <= 80
     steps = ditto("explain", path, "--steps", "--json", "-")
-    assert json.loads(steps.stdout)["plans"]["plan"]["digest"]
+    check_document("explain", json.loads(steps.stdout))
     explained = json.loads(steps.stdout)["plans"]["plan"]["parts"]
     assert {"embeddings", "decoder.layer.0", "decoder.layer.1"} <= explained.keys()
     for part, costs in explained.items():
@@ -43,6 +49,7 @@ def test_an_estimate_is_of_a_network(plans: Path) -> None:
     costs = {}
     for network in ("lan", "wan"):
         done = ditto("estimate", path, "--network", network, "--json", "-")
+        check_document("estimate", json.loads(done.stdout))
         costs[network] = json.loads(done.stdout)["plans"]["plan"]
     assert costs["lan"]["bytes"] == costs["wan"]["bytes"] > 0
     assert costs["wan"]["seconds"] > 10 * costs["lan"]["seconds"]
@@ -51,18 +58,20 @@ def test_an_estimate_is_of_a_network(plans: Path) -> None:
     done = ditto("estimate", path, "--network", "moon")
     assert done.returncode == ExitCode.SETUP
     assert "'moon'" in done.stderr
-    done = ditto("estimate", path, "--tokens", "8")
+    done = ditto("estimate", path, "--length", "8")
     assert done.returncode == ExitCode.SETUP
-    assert "--tokens is for a model" in " ".join(done.stderr.split())
+    assert "--length is for a model" in " ".join(done.stderr.split())
 
 
 def test_a_model_is_estimated_from_its_folder(tmp_path: Path) -> None:
     model = bert_folder(tmp_path / "bert")
-    done = ditto("estimate", str(model), "--tokens", "8", "-v")
+    done = ditto("estimate", str(model), "--length", "8", "-v")
     assert done.returncode == 0, done.stderr
     assert "answer" in done.stdout
     assert "party MB" in done.stdout
     assert "calibrating and compiling" in done.stderr
-    done = ditto("estimate", str(model), "--tokens", "513")
+    done = ditto("estimate", str(model), "--length", "513")
     assert done.returncode == ExitCode.SETUP
-    assert "--tokens 513: the model takes 512 at most." in " ".join(done.stderr.split())
+    assert "--length 513: the model takes 512 tokens at most." in " ".join(
+        done.stderr.split()
+    )

@@ -15,6 +15,7 @@ from ditto.cli import app
 from ditto.cli.exit_codes import ExitCode
 from tests.client.test_reachability import serving
 from tests.deployments import Files, make_deployment
+from tests.documents import check_document
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def test_all_are_ready(files: Files) -> None:
     assert "3 of 3 parties ready" in done.output
     assert len(re.findall(r"org-\w\.example\s+ready\s+1\s+\d\s+0/0", done.output)) == 3
     document = json.loads(scripts.output)
+    check_document("status", document)
     assert document["ready"] is True
     waiting = [party["status"]["waiting"] for party in document["parties"]]
     assert waiting == [0, 1, 2]
@@ -54,6 +56,7 @@ def test_who_does_not_answer_has_a_row_too(files: Files) -> None:
     assert "1 of 3 parties ready" in said
     assert f"trio 0, org-a.example: {problem}" in said
     assert "org-b.example no answer" in said
+    check_document("status", json.loads(scripts.output))
     parties = json.loads(scripts.output)["parties"]
     assert [party["status"] is None for party in parties] == [False, True, False]
     assert "not reachable" in parties[1]["error"]

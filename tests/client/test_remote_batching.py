@@ -27,6 +27,7 @@ from ditto.party.server.host import PartyHost
 from tests.api.test_doubt import WITHOUT, Narrow
 from tests.api.test_out_of_range import LOUD
 from tests.deployments import OWNER, Files, make_deployment
+from tests.documents import check_document
 from tests.evaluation.test_evaluate import spiked
 from tests.folders import TEXTS, bert_folder
 
@@ -155,6 +156,7 @@ def test_a_service_is_measured(service: Service, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert max(len(line.rstrip()) for line in done.output.splitlines()) <= 80
     summary = json.loads(out.read_text())
+    check_document("bench serve", summary)
     assert (summary["completed"], summary["failed"]) == (12, 0)
     assert summary["request_throughput"] > 0
     assert summary["p99_e2el_ms"] >= summary["median_e2el_ms"] > 0

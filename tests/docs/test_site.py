@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import ditto
+from ditto.cli import app
 from ditto.training.settings import DistillSettings
 from ditto.wire.agreement import Limits
+from website.documents import TYPES, documents
 from website.hooks import site_path
-from website.reference import pages
+from website.reference import pages, walk
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,4 +67,27 @@ def test_the_reference_has_everything() -> None:
         assert (
             name == "__version__" or f"## ditto.{name}\n" in made["reference/python.md"]
         )
+    assert "See " not in made["reference/python.md"].replace("; see `stream`", "")
     assert "`OutOfRangeError` | `out-of-range` | 3 |" in made["reference/errors.md"]
+
+
+def test_every_document_is_described_and_compared() -> None:
+    """By a test that has a command write it, and calls ``check_document``."""
+    described = documents()
+    for path, command in walk(typer.main.get_command(app), ()):
+        if any("--json" in option.opts for option in command.params):
+            assert " ".join(path) in described
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in described:
+        assert f'check_document("{name}"' in tests, name
+
+
+def test_what_is_described_stands_in_the_source() -> None:
+    """Fields that no test may have seen, too."""
+    source = "".join(p.read_text() for p in (ROOT / "src" / "ditto").rglob("*.py"))
+    for fields in documents().values():
+        for field in fields:
+            assert field.type.removesuffix(" or null") in TYPES, field
+            key = field.keys[-1]
+            if key != "[]" and "{" not in key and not key.endswith("_ms"):
+                assert re.search(rf"\b{key}\b", source), field

@@ -25,6 +25,7 @@ from ditto.client import Tokenizer
 from tests.cli.test_cli import DITTO
 from tests.cli.test_cli import ditto as command
 from tests.deployments import free_ports
+from tests.documents import check_document
 from tests.folders import TEXTS, bert_folder, gpt2_folder
 
 PROMPT = TEXTS[1][:8]
@@ -142,6 +143,7 @@ def done(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_doctor_finds_real_parties_well(parties: Parties) -> None:
     mine = ["--deployment", str(parties.deployment), "--as", str(parties.alice)]
     document = json.loads(done("doctor", *mine, "--json", "-").stdout)
+    check_document("doctor --deployment", document)
     assert document["ok"] is True
     assert [party["ok"] for party in document["parties"]] == [True] * 3
     checks = [check for party in document["parties"] for check in party["checks"]]
@@ -157,10 +159,13 @@ def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
     bert = bert_folder(tmp_path / "bert", layers=1)
     gpt2 = gpt2_folder(tmp_path / "gpt2", layers=1, positions=32)
     shape = ["--length", "16", "--calibration", str(texts)]
-    done("owner", "publish", str(bert), "--name", "acme/bert:1", *shape, *owner)
+    owner_says = ["--json", str(out), *owner]
+    done("owner", "publish", str(bert), "--name", "acme/bert:1", *shape, *owner_says)
+    check_document("owner publish", json.loads(out.read_text()))
     more = ["--tokens", "3"]
     done("owner", "publish", str(gpt2), "--name", "acme/gpt2:1", *shape, *more, *owner)
-    listed = done("owner", "ls", *owner).stdout
+    listed = done("owner", "ls", *owner_says).stdout
+    check_document("owner ls", json.loads(out.read_text()))
     assert "acme/bert:1" in listed
     assert "all three" in listed
 
@@ -170,14 +175,17 @@ def test_publish_ask_and_restart(parties: Parties, tmp_path: Path) -> None:
         tokens = "".join(t.texts[0] for t in model.stream(PROMPT, 3))
     assert tokens
     done("run", "acme/bert:1", "--text", TEXTS[0], "--json", str(out), *client)
+    check_document("run", json.loads(out.read_text()))
     (answer,) = json.loads(out.read_text())["answers"]
     assert answer["label"] == exact.label
     assert np.abs(np.array(answer["logits"]) - exact.logits).max() < 0.02
     prompt = ["--prompt", PROMPT, "--tokens", "3"]
     done("generate", "acme/gpt2:1", *prompt, "--json", str(out), *client)
+    check_document("generate", json.loads(out.read_text()))
     assert json.loads(out.read_text())["text"] == tokens
 
     shown = done("status", *client, "--json", "-").stdout
+    check_document("status", json.loads(shown))
     assert json.loads(shown)["ready"] is True
     asyncio.run(_asks_with_asyncio(parties, exact.logits))
     _searches_memory(parties, bert)

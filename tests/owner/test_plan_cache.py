@@ -21,6 +21,7 @@ from ditto.owner.plan_key import model_digest, plan_key
 from ditto.owner.plans import Plans
 from ditto.owner.samples import RandomSamples
 from ditto.plan import Plan
+from tests.documents import check_document
 
 SHORT, LONG = (Computation(Phase.FORWARD, 1, length) for length in (4, 8))
 LABEL = Label("tiny", "ditto", "forward")
@@ -210,7 +211,8 @@ def test_the_command_lists_and_clears(
     listed = run(app, ["cache", "ls"]).output
     assert "a-model-with-a-name-tha…" in listed
     assert max(len(line.rstrip()) for line in listed.splitlines()) <= 80
-    (entry,) = json.loads(run(app, ["cache", "ls", "--json", "-"]).output)
+    (entry,) = entries = json.loads(run(app, ["cache", "ls", "--json", "-"]).output)
+    check_document("cache ls", entries)
     assert (entry["key"], entry["label"]["model"]) == (KEY, name)
     assert "removed" in run(app, ["cache", "clear"]).output
     assert json.loads(run(app, ["cache", "ls", "--json", "-"]).output) == []

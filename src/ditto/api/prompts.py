@@ -37,8 +37,8 @@ def encode_prompts(
     room = positions - max_new_tokens + 1
     if room < 1:
         raise SetupError(
-            f"The model has {positions} positions: no room for a prompt and "
-            f"{max_new_tokens} tokens."
+            f"The model takes {positions} tokens at most: no room for a prompt and "
+            f"{max_new_tokens} more. Ask for fewer."
         )
     encoded = []
     for k, text in enumerate(texts, 1):

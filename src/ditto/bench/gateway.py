@@ -52,11 +52,17 @@ class GatewayModel:
 
     def head(self) -> Head:
         """What the model is for, as the gateway says it."""
-        for line in self._lines("GET", f"{self._address.path}/models", None):
-            for card in json.loads(line).get("data", []):
-                if card.get("id") == self._model:
-                    return Head(card["task"])
-        raise SetupError(f"The gateway has no model {self._model[:80]!r}.")
+        tasks = {
+            str(card.get("id")): card["task"]
+            for line in self._lines("GET", f"{self._address.path}/models", None)
+            for card in json.loads(line).get("data", [])
+        }
+        if self._model not in tasks:
+            names = ", ".join(sorted(tasks)) or "none"
+            raise SetupError(
+                f"The gateway has no model {self._model[:80]!r}; it has: {names}."
+            )
+        return Head(tasks[self._model])
 
     def asker(self, head: Head) -> Ask:
         """Asks what such a model is for."""

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.progress import stages
+from ditto.cli.remote import AsMember, needed
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose, check_writable
 from ditto.cli.show import table
 from ditto.errors import SetupError
@@ -38,15 +39,10 @@ def bench_serve(
         Path | None,
         typer.Option(help="Ask the parties of this deployment.toml."),
     ] = None,
-    identity: Annotated[
-        Path | None,
-        typer.Option(
-            "--as", help="With --deployment: the folder with tls.crt and tls.key."
-        ),
-    ] = None,
+    identity: AsMember = None,
     base_url: Annotated[
         str | None,
-        typer.Option(help="Ask a gateway instead, as in http://127.0.0.1:8080/v1."),
+        typer.Option(help="Ask a gateway instead: its URL, with /v1."),
     ] = None,
     num_prompts: Annotated[
         int, typer.Option(help="Requests in all, after those to warm up.", min=1)
@@ -73,13 +69,13 @@ def bench_serve(
     output_len: Annotated[
         int, typer.Option(help="Tokens to generate, of a model that does.", min=1)
     ] = 8,
-    batching: Annotated[
+    no_batching: Annotated[
         bool,
         typer.Option(
-            "--batching/--no-batching",
-            help="With --deployment: run together what is asked at the same time.",
+            "--no-batching",
+            help="With --deployment: do not run together what is asked at once.",
         ),
-    ] = True,
+    ] = False,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -121,12 +117,17 @@ def bench_serve(
     prompts = list(itertools.islice(itertools.cycle(_read(texts)), num_prompts))
     with stages(quiet=quiet, verbose=verbose) as shown:
         shown.stage("asking what is served")
-        if base_url is not None:
-            opened = _of_gateway(base_url, model, output_len, timeout)
-        else:
+        if deployment is not None:
             opened = _of_deployment(
-                deployment, identity, model, output_len, timeout, batching=batching
+                deployment,
+                identity,
+                model,
+                output_len,
+                timeout,
+                batching=not no_batching,
             )
+        else:
+            opened = _of_gateway(base_url or "", model, output_len, timeout)
         with opened as (ask, head):
             shown.stage("warming up")
             for _ in ask(prompts[0]):  # raises, if nothing can be asked
@@ -202,7 +203,7 @@ def _read(path: Path | None) -> list[str]:
 
 @contextmanager
 def _of_deployment(
-    deployment: Path | None,
+    deployment: Path,
     identity: Path | None,
     model: str,
     tokens: int,
@@ -214,13 +215,14 @@ def _of_deployment(
     from ditto.errors import UnknownModelError
     from ditto.models import Head
 
-    if deployment is None or identity is None:
-        raise SetupError("A deployment is asked under a name: say --as FOLDER.")
-    with Client(deployment, identity, batching=batching) as client:
-        cards = [card for card in client.models() if card.name == model]
-        if not cards:
-            raise UnknownModelError(f"The deployment has no model {model[:80]!r}.")
-        head = cards[0].head
+    with Client(deployment, needed(identity), batching=batching) as client:
+        heads = {card.name: card.head for card in client.models()}
+        if model not in heads:
+            names = ", ".join(sorted(heads)) or "none"
+            raise UnknownModelError(
+                f"The deployment has no model {model[:80]!r}; it has: {names}."
+            )
+        head = heads[model]
 
         def ask(text: str) -> Iterator[object]:
             if head is Head.TEXT_GENERATION:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.progress import stages
+from ditto.cli.remote import needed
 from ditto.cli.report import Report
 from ditto.cli.show import table
 from ditto.errors import SetupError
@@ -32,16 +33,12 @@ def examine_deployment(
     from ditto.wire.agreement import read_agreement
 
     agreement = read_agreement(deployment)
-    if credentials is None:
-        raise SetupError(
-            "--deployment needs --as: the folder with tls.crt and tls.key of a party, "
-            "an operator, an owner or a client."
-        )
+    folder = needed(credentials)
     if trio is not None and not 0 <= trio < agreement.trios:
         raise SetupError(
             f"--trio is 0 to {agreement.trios - 1} in this agreement, got {trio}."
         )
-    mine = load_credentials(credentials, agreement.trusted_domains)
+    mine = load_credentials(folder, agreement.trusted_domains)
     trios = range(agreement.trios) if trio is None else [trio]
     found: dict[int, tuple[PartyReport, ...]] = {}
     with stages() as shown:

@@ -12,6 +12,7 @@ import typer
 
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.progress import stages
+from ditto.cli.remote import AsMember
 from ditto.cli.report import JsonFile, Report
 from ditto.cli.show import table
 from ditto.errors import DittoError
@@ -31,6 +32,8 @@ def _pinned(package: str) -> str:
 SPU_WHEEL = _pinned("spu")
 JAX = _pinned("jax")
 
+MISSING = "not installed"
+
 Finding = tuple[bool, str, str]
 """Whether it is well, what was found, and the way out if it is not."""
 
@@ -40,10 +43,7 @@ def doctor(
         Path | None,
         typer.Option(help="Look at the parties of this deployment.toml instead."),
     ] = None,
-    credentials: Annotated[
-        Path | None,
-        typer.Option("--as", help="With --deployment: your folder of `pki issue`."),
-    ] = None,
+    credentials: AsMember = None,
     trio: Annotated[
         int | None, typer.Option(help="With --deployment: only this trio.")
     ] = None,
@@ -83,19 +83,26 @@ def doctor(
     )
     if not well:
         report.print("[red]Some checks failed[/]; the last column says what to do.")
+        if any(findings[name][1] == MISSING for name in ("spu", "jax")):
+            report.print(
+                "Parties need JAX and SPU. Whoever only asks a service needs neither: "
+                "`ditto doctor --deployment` says whether it can be reached."
+            )
         raise typer.Exit(ExitCode.SETUP)
     report.print("[green]All well[/]: this machine can run a party.")
 
 
 def _findings(tell: Callable[[str], None]) -> Iterator[tuple[str, Finding]]:
+    computing = {"spu": _package("spu", SPU_WHEEL), "jax": _package("jax", JAX)}
     yield "python", _python()
-    yield "spu", _package("spu", SPU_WHEEL)
-    yield "jax", _package("jax", JAX)
+    yield from computing.items()
     yield "numpy", _package("numpy", None)
     yield "cryptography", _package("cryptography", None)
     yield "cpu", _cpu()
     yield "products", _products()
     yield "memory", _memory()
+    if any(found == MISSING for _, found, _ in computing.values()):
+        return  # no party starts without both
     tell("starting three parties on loopback, with TLS")
     yield from _parties(tell)
 
@@ -110,7 +117,7 @@ def _package(name: str, wanted: str | None) -> Finding:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return False, "not installed", way_out
+        return False, MISSING, way_out
     return wanted in (None, found), found, way_out
 
 

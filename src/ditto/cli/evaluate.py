@@ -13,6 +13,7 @@ from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     ModelFolder,
     ProfileName,
@@ -61,9 +62,7 @@ def evaluate(
     ] = 20,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None, typer.Option(help="What the model is for, if not as saved.")
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
     length: Annotated[

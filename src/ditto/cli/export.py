@@ -8,10 +8,16 @@ import typer
 from ditto.cli.progress import stages
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
+    BatchSizes,
     CalibrationFile,
+    ExportedLengths,
     Gelu,
+    Head,
+    HideLength,
     Margin,
     ModelFolder,
+    MostTokens,
+    Pairs,
     ProfileName,
     PublicSystem,
     calibration_texts,
@@ -25,43 +31,18 @@ def export(
     out: Annotated[
         Path, typer.Option("--out", help="The bundle's folder; it must not exist.")
     ],
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Tokens that a text is padded to; may be repeated. 128 by default.",
-            min=2,
-        ),
-    ] = None,
-    batch: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Texts that are run together; may be repeated, as in --batch 1 "
-            "--batch 8. 1 by default.",
-            min=1,
-        ),
-    ] = None,
-    tokens: Annotated[
-        int, typer.Option(help="Tokens that may be generated after a prompt.", min=1)
-    ] = 20,
+    length: ExportedLengths = None,
+    batch: BatchSizes = None,
+    tokens: MostTokens = 20,
     public_system: PublicSystem = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Also take pairs of texts.")
-    ] = False,
+    pairs: Pairs = False,
     owner: Annotated[str, typer.Option(help="Who owns the weights.")] = "local",
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help="What the model is for: text-classification, feature-extraction, ..."
-        ),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
-    hide_length: Annotated[
-        bool,
-        typer.Option("--hide-length", help="Keep secret how much of it is padding."),
-    ] = False,
+    hide_length: HideLength = False,
     provable: Annotated[
         bool,
         typer.Option(

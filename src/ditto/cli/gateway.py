@@ -11,12 +11,15 @@ import typer
 from rich.console import Console
 
 from ditto.cli.progress import stages
+from ditto.cli.remote import AsMember, needed
 from ditto.cli.report import Quiet, Verbose, console
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     NoCache,
+    PreparedLengths,
     ProfileName,
     calibration_texts,
     chosen_cache,
@@ -48,14 +51,9 @@ def gateway(
     ] = False,
     deployment: Annotated[
         Path | None,
-        typer.Option(
-            help="The agreement of three organisations, whose parties answer."
-        ),
+        typer.Option(help="The parties of this deployment.toml answer."),
     ] = None,
-    identity: Annotated[
-        Path | None,
-        typer.Option("--as", help="With --deployment: the folder of your identity."),
-    ] = None,
+    identity: AsMember = None,
     host: Annotated[
         str, typer.Option(help="The address to listen at: this machine's own.")
     ] = "127.0.0.1",
@@ -90,20 +88,10 @@ def gateway(
     shutdown_timeout: Annotated[
         float, typer.Option(help="Seconds that requests have to end.", min=1)
     ] = 10.0,
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="With --local: tokens to prepare plans for; may be repeated. 16 by "
-            "default; others are prepared when they are first asked for.",
-            min=2,
-        ),
-    ] = None,
+    length: PreparedLengths = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(help="What the models are for, if not as saved."),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
     no_cache: NoCache = False,
@@ -193,11 +181,10 @@ def _of_deployment(
 ) -> "Answering":
     from ditto.gateway.deployment import open_deployment
 
-    if identity is None:
-        raise SetupError("A deployment is asked under a name: say --as FOLDER.")
+    folder = needed(identity)
     if model_dirs:
         raise SetupError("A deployment has its own models: name no folder.")
-    return open_deployment(agreement, identity)
+    return open_deployment(agreement, folder)
 
 
 def _folders(model_dirs: list[str]) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from ditto.cli.private_text import read_prompt
 from ditto.cli.progress import stages
 from ditto.cli.remote import (
     REMOTE,
-    AsClient,
+    AsMember,
     OfDeployment,
     Pinned,
     continue_deployment,
@@ -97,7 +97,7 @@ def generate(
     margin: Margin = None,
     out_of_range: OutOfRange = "retry",
     deployment: OfDeployment = None,
-    credentials: AsClient = None,
+    credentials: AsMember = None,
     pinned: Pinned = None,
     no_cache: NoCache = False,
     no_serve: NoServe = False,

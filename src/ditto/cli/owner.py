@@ -10,12 +10,19 @@ import typer
 
 from ditto.cli.help import with_named_values
 from ditto.cli.progress import stages
+from ditto.cli.remote import CredentialsFolder, DeploymentFile
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
+    BatchSizes,
     CalibrationFile,
+    ExportedLengths,
     Gelu,
+    Head,
+    HideLength,
     Margin,
     ModelFolder,
+    MostTokens,
+    Pairs,
     ProfileName,
     PublicSystem,
     calibration_texts,
@@ -34,17 +41,6 @@ owner = typer.Typer(
     no_args_is_help=True,
 )
 
-DeploymentFile = Annotated[
-    Path,
-    typer.Option(
-        "--deployment", help="deployment.toml, as the three organisations agreed on it."
-    ),
-]
-CredentialsFolder = Annotated[
-    Path,
-    typer.Option("--as", help="The folder with tls.crt and tls.key of who asks."),
-]
-
 
 @owner.command()
 @with_named_values
@@ -56,42 +52,17 @@ def publish(
         str,
         typer.Option(help="What clients ask for, with a version: acme/minilm:1."),
     ],
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Tokens that a text is padded to; may be repeated. 128 by default.",
-            min=2,
-        ),
-    ] = None,
-    batch: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Texts that are run together; may be repeated, as in --batch 1 "
-            "--batch 8. 1 by default.",
-            min=1,
-        ),
-    ] = None,
-    tokens: Annotated[
-        int, typer.Option(help="Tokens that may be generated after a prompt.", min=1)
-    ] = 20,
+    length: ExportedLengths = None,
+    batch: BatchSizes = None,
+    tokens: MostTokens = 20,
     public_system: PublicSystem = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Also take pairs of texts.")
-    ] = False,
+    pairs: Pairs = False,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help="What the model is for: text-classification, feature-extraction, ..."
-        ),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
-    hide_length: Annotated[
-        bool,
-        typer.Option("--hide-length", help="Keep secret how much of it is padding."),
-    ] = False,
+    hide_length: HideLength = False,
     json_file: JsonFile = None,
     quiet: Quiet = False,
     verbose: Verbose = False,

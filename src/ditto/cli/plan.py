@@ -13,6 +13,7 @@ from ditto.cli.report import JsonFile, Quiet, Report, Verbose, check_writable
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     ModelFolder,
     ProfileName,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from ditto.files import Json
     from ditto.plan import Plan
 
-TOKENS = 128
-"""Of a text, if it is not said."""
+LENGTH = 128
+"""Tokens of a text, if it is not said."""
 
 ModelOrPlan = Annotated[
     Path,
@@ -38,15 +39,17 @@ ModelOrPlan = Annotated[
         help="A Hugging Face folder, or a plan of `ditto compile` or Plan.save.",
     ),
 ]
-Tokens = Annotated[
+Length = Annotated[
     int | None,
-    typer.Option(help=f"Tokens that a text is padded to; {TOKENS} by default.", min=2),
+    typer.Option(
+        "--length",
+        "--tokens",
+        help=f"Tokens that a text is padded to; {LENGTH} by default.",
+        min=2,
+    ),
 ]
 Batch = Annotated[
     int | None, typer.Option(help="Texts asked together; 1 by default.", min=1)
-]
-Head = Annotated[
-    str | None, typer.Option(help="What the model is for, if not as saved.")
 ]
 
 
@@ -55,7 +58,7 @@ def compile_(
     out: Annotated[
         Path, typer.Option("--out", help="The folder for the plans; made if missing.")
     ],
-    tokens: Tokens = None,
+    length: Length = None,
     batch: Batch = None,
     head: Head = None,
     profile: ProfileName = "ditto",
@@ -76,7 +79,7 @@ def compile_(
         raise SetupError(f"{out} is a file; name a folder.")
     check_writable(out.resolve() / "plan" if out.is_dir() else out)
     chosen = chosen_profile(profile, gelu, margin)
-    asked = _Asked(tokens, batch, head, chosen, calibration, quiet, verbose)
+    asked = _Asked(length, batch, head, chosen, calibration, quiet, verbose)
     plans = _compiled(model_dir, asked)
     out.mkdir(exist_ok=True)
     written = {}
@@ -103,7 +106,7 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option(help="Also draw the plan into this SVG file.")
     ] = None,
-    tokens: Tokens = None,
+    length: Length = None,
     batch: Batch = None,
     head: Head = None,
     profile: ProfileName = "ditto",
@@ -126,7 +129,7 @@ def explain(
     if svg:
         check_writable(svg)
     chosen = chosen_profile(profile, gelu, margin)
-    asked = _Asked(tokens, batch, head, chosen, calibration, quiet, verbose)
+    asked = _Asked(length, batch, head, chosen, calibration, quiet, verbose)
     plans = _plans(model_or_plan, asked)
     width = Console().width if sys.stdout.isatty() else 120
     for what, plan in plans.items():
@@ -156,7 +159,7 @@ def estimate(
     bandwidth: Annotated[
         str | None, typer.Option(help="Of each party, such as 400mbit.")
     ] = None,
-    tokens: Tokens = None,
+    length: Length = None,
     batch: Batch = None,
     head: Head = None,
     profile: ProfileName = "ditto",
@@ -178,7 +181,7 @@ def estimate(
     report = Report(json_file)
     chosen_network = _network(network, rtt, bandwidth)
     chosen = chosen_profile(profile, gelu, margin)
-    asked = _Asked(tokens, batch, head, chosen, calibration, quiet, verbose)
+    asked = _Asked(length, batch, head, chosen, calibration, quiet, verbose)
     plans = _plans(model_or_plan, asked)
     rows, costs = [], {}
     for what, plan in plans.items():
@@ -233,7 +236,7 @@ def _network(name: str | None, rtt: str | None, bandwidth: str | None) -> "Netwo
 class _Asked:
     """What the options say of a model's plans."""
 
-    tokens: int | None
+    length: int | None
     batch: int | None
     head: str | None
     profile: "Profile"
@@ -251,7 +254,7 @@ def _plans(path: Path, asked: _Asked) -> "dict[str, Plan]":
         return _compiled(path, asked)
     from ditto.steps import load_plan
 
-    options = {"--tokens": asked.tokens, "--batch": asked.batch, "--head": asked.head}
+    options = {"--length": asked.length, "--batch": asked.batch, "--head": asked.head}
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise SetupError(f"{given[0]} is for a model's folder; {path} is a plan.")
@@ -271,12 +274,12 @@ def _compiled(model_dir: Path, asked: _Asked) -> "dict[str, Plan]":
             on_stage=shown.stage,
         )
         shown.stage("calibrating and compiling")
-        tokens = asked.tokens or min(TOKENS, model.max_tokens)
-        if tokens > model.max_tokens:
+        length = asked.length or min(LENGTH, model.max_tokens)
+        if length > model.max_tokens:
             raise SetupError(
-                f"--tokens {tokens}: the model takes {model.max_tokens} at most."
+                f"--length {length}: the model takes {model.max_tokens} tokens at most."
             )
-        return model.plans_of(tokens, asked.batch or 1)
+        return model.plans_of(length, asked.batch or 1)
 
 
 def _described(plan: "Plan") -> "Json":

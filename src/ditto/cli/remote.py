@@ -27,12 +27,18 @@ OfDeployment = Annotated[
         "model, as in acme/minilm:1.",
     ),
 ]
-AsClient = Annotated[
-    Path | None,
+_AS = "folder with your tls.crt and tls.key, as `ditto pki issue` writes it."
+AsMember = Annotated[
+    Path | None, typer.Option("--as", help=f"With --deployment: the {_AS}")
+]
+DeploymentFile = Annotated[
+    Path,
     typer.Option(
-        "--as", help="With --deployment: the folder with tls.crt and tls.key."
+        "--deployment",
+        help="The agreement of the three organisations: deployment.toml.",
     ),
 ]
+CredentialsFolder = Annotated[Path, typer.Option("--as", help=f"The {_AS}")]
 Pinned = Annotated[
     str | None,
     typer.Option(
@@ -40,6 +46,13 @@ Pinned = Annotated[
     ),
 ]
 REMOTE = ("deployment", "credentials", "pinned")
+
+
+def needed(credentials: Path | None) -> Path:
+    """The value of --as, without which no deployment is asked."""
+    if credentials is None:
+        raise SetupError(f"--deployment needs --as FOLDER: the {_AS}")
+    return credentials
 
 
 @contextmanager
@@ -52,11 +65,7 @@ def _open_client(
 ) -> "Iterator[Client]":
     from ditto.client.remote_client import Client
 
-    if credentials is None:
-        raise SetupError(
-            "--deployment needs --as: the folder with tls.crt and tls.key that your "
-            "organisation issued to you."
-        )
+    folder = needed(credentials)
 
     def on_progress(rank: int, progress: Mapping[str, Any]) -> None:
         if rank == 0:
@@ -65,7 +74,7 @@ def _open_client(
 
     shown.stage("asking the parties")
     with Client(
-        deployment, credentials, pinned=pinned, on_progress=on_progress, audit=audit
+        deployment, folder, pinned=pinned, on_progress=on_progress, audit=audit
     ) as client:
         yield client
 

@@ -11,12 +11,14 @@ from ditto.cli.early import early_parties
 from ditto.cli.exit_codes import ExitCode
 from ditto.cli.private_text import TextFile, read_texts
 from ditto.cli.progress import stages
-from ditto.cli.remote import REMOTE, AsClient, OfDeployment, Pinned, ask_deployment
+from ditto.cli.remote import REMOTE, AsMember, OfDeployment, Pinned, ask_deployment
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose
 from ditto.cli.show import (
     Audited,
     CalibrationFile,
     Gelu,
+    Head,
+    HideLength,
     Margin,
     ModelOrBundle,
     NoCache,
@@ -73,14 +75,7 @@ def run(
     prompt_name: PromptNameOption = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help="What the model is for, if not as saved: text-classification, "
-            "token-classification, fill-mask, question-answering, feature-extraction, "
-            "pooler-output."
-        ),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
     length: Annotated[
@@ -88,15 +83,12 @@ def run(
         typer.Option(help="Pad to this many tokens instead of the next bucket.", min=2),
     ] = None,
     batch: Annotated[int, typer.Option(help="Texts asked together.", min=1)] = 1,
-    hide_length: Annotated[
-        bool,
-        typer.Option("--hide-length", help="Keep secret how much of it is padding."),
-    ] = False,
+    hide_length: HideLength = False,
     too_long: TooLongOption = "cut",
     out_of_range: OutOfRange = "retry",
     audit: Audited = "off",
     deployment: OfDeployment = None,
-    credentials: AsClient = None,
+    credentials: AsMember = None,
     pinned: Pinned = None,
     no_cache: NoCache = False,
     no_serve: NoServe = False,

@@ -10,8 +10,10 @@ from ditto.cli.report import Quiet, Verbose, console
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     NoCache,
+    PreparedLengths,
     ProfileName,
     calibration_texts,
     chosen_cache,
@@ -29,20 +31,10 @@ def serve(
         bool,
         typer.Option("--local", help="On this machine, for this user. Required."),
     ] = False,
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Tokens to prepare plans for; may be repeated. 16 by default; others "
-            "are prepared when they are first asked for.",
-            min=2,
-        ),
-    ] = None,
+    length: PreparedLengths = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None,
-        typer.Option(help="What the models are for, if not as saved."),
-    ] = None,
+    head: Head = None,
     calibration: CalibrationFile = None,
     margin: Margin = None,
     no_cache: NoCache = False,

@@ -67,6 +67,54 @@ Margin = Annotated[
         max=64,
     ),
 ]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        help="What the model is for, if not as saved: text-classification, "
+        "token-classification, fill-mask, question-answering, feature-extraction, "
+        "pooler-output."
+    ),
+]
+HideLength = Annotated[
+    bool,
+    typer.Option(
+        "--hide-length",
+        help="Hide how many tokens a text has; what it is padded to is public.",
+    ),
+]
+ExportedLengths = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--length",
+        help="Tokens that a text is padded to; may be repeated. 128 by default.",
+        min=2,
+    ),
+]
+BatchSizes = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--batch",
+        help="Texts that are run together; may be repeated, as in --batch 1 "
+        "--batch 8. 1 by default.",
+        min=1,
+    ),
+]
+MostTokens = Annotated[
+    int,
+    typer.Option(
+        "--tokens", help="Tokens that may be generated after a prompt.", min=1
+    ),
+]
+Pairs = Annotated[bool, typer.Option("--pairs", help="Also take pairs of texts.")]
+PreparedLengths = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--length",
+        help="Tokens to prepare plans for; may be repeated. 16 by default; others are "
+        "prepared when they are first asked for.",
+        min=2,
+    ),
+]
 OutOfRange = Annotated[
     str,
     typer.Option(

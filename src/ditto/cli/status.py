@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ditto.cli.exit_codes import ExitCode
+from ditto.cli.remote import CredentialsFolder, DeploymentFile
 from ditto.cli.report import JsonFile, Report, console
 from ditto.cli.show import table
 from ditto.errors import DittoError, SetupError
@@ -30,12 +30,8 @@ _AT_ONCE = 24
 
 
 def status(
-    deployment: Annotated[
-        Path, typer.Option(help="The deployment.toml of the three organisations.")
-    ],
-    credentials: Annotated[
-        Path, typer.Option("--as", help="The folder with your tls.crt and tls.key.")
-    ],
+    deployment: DeploymentFile,
+    credentials: CredentialsFolder,
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and show what changes; Ctrl-C ends.")
     ] = False,

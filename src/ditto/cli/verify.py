@@ -14,6 +14,7 @@ from ditto.cli.report import JsonFile, Quiet, Report, Verbose, check_writable
 from ditto.cli.show import (
     CalibrationFile,
     Gelu,
+    Head,
     Margin,
     ModelFolder,
     ProfileName,
@@ -63,9 +64,7 @@ def verify(
     margin: Margin = None,
     profile: ProfileName = "ditto",
     gelu: Gelu = None,
-    head: Annotated[
-        str | None, typer.Option(help="What the model is for, if not as saved.")
-    ] = None,
+    head: Head = None,
     json_file: JsonFile = None,
     ranges_file: Annotated[
         Path | None,

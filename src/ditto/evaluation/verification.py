@@ -211,7 +211,7 @@ def _traced(model: Pretrained, backend: Backend, text: str, length: int) -> list
     """The states of all layers where there is text, and the answer."""
     if not 2 <= length <= model.max_tokens:
         raise SetupError(
-            f"A length of {length}: the model has {model.max_tokens} positions."
+            f"A length of {length}: the model takes {model.max_tokens} tokens at most."
         )
     encoded = model.tokenizer.encode(text, max_length=length)
     computation = model.computation(Phase.TRACE, 1, length)

@@ -35,7 +35,11 @@ Tree = Any
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """See the module's text."""
+    """What three parties do, step by step, on shares; it holds no share itself.
+
+    Its digest names it: an owner approves a digest, a client asks for it, and a party
+    runs nothing else with the owner's weights.
+    """
 
     profile: str
     """The name of the profile it was compiled with."""

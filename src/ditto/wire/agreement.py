@@ -85,6 +85,7 @@ class _Vouched(BaseModel):
     model_config = _FROZEN
 
     trust_domain: Domain
+    """A DNS name of the organisation; every identity of its members begins with it."""
     ca_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     """Of the certificate, to be compared by telephone."""
     ca: str = Field(max_length=MAX_CERTIFICATE)
@@ -121,6 +122,7 @@ class PartyTerms(_Vouched):
     organisation: str = Field(
         min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$"
     )
+    """Its name, for people."""
     grpc: Address
     """Where owners, clients and operators reach it, with ``{trio}`` for the number."""
     link: Address
@@ -164,7 +166,9 @@ class Versions(BaseModel):
     model_config = _FROZEN
 
     min: Version
+    """The earliest."""
     max: Version
+    """The latest."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -183,8 +187,11 @@ class Agreement(BaseModel):
     model_config = _FROZEN
 
     format: Literal[1]
+    """The form of this file."""
     name: str = Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$")
+    """What the deployment is called."""
     trios: int = Field(default=1, ge=1, le=MAX_TRIOS)
+    """How many times three parties; they are numbered from 0."""
     drain_seconds: int = Field(default=60, ge=1, le=3600)
     """How long a party that is to stop may finish what it has begun."""
     audit: Audit = "off"
@@ -196,12 +203,15 @@ class Agreement(BaseModel):
     clients: tuple[str, ...] = Field(default=(), max_length=MAX_ADMITTED, strict=False)
     """Identities that may ask, or trust domains all of whose clients may."""
     versions: Versions
+    """Releases of Ditto that may take part."""
     limits: Limits = Limits()
+    """What a party lets others ask of it."""
     parties: tuple[PartyTerms, ...] = Field(min_length=3, max_length=3, strict=False)
     """By rank."""
     domains: tuple[MemberDomain, ...] = Field(
         default=(), max_length=MAX_DOMAINS, strict=False
     )
+    """Trust domains of owners and clients that run no party."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

@@ -51,17 +51,6 @@ def from_messages(messages: Iterable[bytes], most_bytes: int) -> Iterator[Frame]
         raise MessageError("A call ended in the middle of a frame.")
 
 
-def one_frame(messages: Iterable[bytes], most_bytes: int) -> Frame:
-    """The frame of a call that has one; raises MessageError if there are more."""
-    frames = from_messages(messages, most_bytes)
-    frame = next(frames, None)
-    if frame is None:
-        raise MessageError("A call came without a frame.")
-    if next(frames, None) is not None:
-        raise MessageError("A call has more than the one frame that it may have.")
-    return frame
-
-
 def _parse(content: io.BytesIO, most_bytes: int) -> Frame:
     size = content.tell()
     content.seek(0)

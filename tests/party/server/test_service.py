@@ -1,5 +1,6 @@
 """Three parties over mTLS: what they answer, what each of them refuses, and how."""
 
+import logging
 import re
 import shutil
 import threading
@@ -78,6 +79,28 @@ def test_a_text_is_begun_and_continued(service: Service) -> None:
     )
     client.call([DropState(start.conversation)] * 3)
     assert service.hosts[0].status().models[0].agreed
+
+
+def test_the_log_says_who_asked_and_not_what(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ditto.party")
+    start = turn()
+    service.ask(service.client("dave"), start)
+    service.client("dave").call([DropState(start.conversation)] * 3)
+    end = time.monotonic() + 10
+    while len(asked := _runs(caplog)) < 3 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert [each["identity"] for each in asked] == [f"spiffe://{ACME}/client/dave"] * 3
+    for each in asked:
+        assert each.keys() == {
+            "request", "identity", "model", "plan", "seconds", "queued"
+        }  # fmt: skip
+
+
+def _runs(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    records = [r for r in caplog.records if r.message == "run finished"]
+    return [vars(record)["ditto_fields"] for record in records]
 
 
 def test_many_ask_at_once(service: Service) -> None:

@@ -21,8 +21,11 @@ class PartyConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int = Field(ge=0, le=2)
+    """Which of the three parties it is; the agreement lists them by rank."""
     trio: int = Field(default=0, ge=0)
+    """The number of its trio."""
     deployment: Path = Path("deployment.toml")
+    """The agreement of the three organisations."""
     credentials: Path
     """The folder with ``tls.crt`` and ``tls.key``."""
     store: Path = Path("store")
@@ -30,11 +33,13 @@ class PartyConfig(BaseModel):
     listen_grpc: str | None = Field(default=None, pattern=_ADDRESS)
     """Where to listen, if not at the address in the agreement."""
     listen_link: str | None = Field(default=None, pattern=_ADDRESS)
+    """The same for links of the two other parties."""
     listen_http: str | None = Field(default=None, pattern=_ADDRESS)
     """For operators: /health, /ready, /metrics. Nobody listens if it is left out."""
     log_level: LogLevel = "info"
+    """The least grave events that are logged."""
     link_timeout: float = Field(default=20.0, ge=5.0, le=600.0)
-    """Seconds after which a silent or stalled peer is given up; the same at all."""
+    """Seconds until a silent or stalled peer is given up; the same at all three."""
 
 
 def read_config(path: Path) -> PartyConfig:

@@ -238,6 +238,7 @@ class PartyHost:
         self._metrics.latency.observe(seconds)
         fields: dict[str, Any] = {
             "request": ticket.request_id,
+            "identity": ticket.run.client,
             "model": request.model,
             "plan": request.plan[:12],
             "seconds": round(seconds, 3),
