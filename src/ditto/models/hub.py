@@ -33,8 +33,8 @@ def find_folder(folder: str | Path, *, pickled: bool = False) -> Path:
     except Exception as error:  # of the hub, of the network, of the disk
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(
-            f"{neither} hub it could not be fetched: {reason[0].rstrip('.')}. Download it "
-            f"where there is a network (hf download {name}), or name a folder."
+            f"{neither} hub it could not be fetched: {reason[0].rstrip('.')}. Download "
+            f"it where there is a network (hf download {name}), or name a folder."
         ) from None
     if not pickled and not any(found.glob("*.safetensors")):
         raise CheckpointError(
