@@ -76,9 +76,7 @@ class Pretrained:
     ) -> None:
         """``public_prefix`` are tokens that the model has a prefix of."""
         if hide_length and model.family.is_decoder:
-            raise SetupError(
-                "Only encoders can hide how long a text is: leave out hide_length."
-            )
+            raise SetupError("Only encoders hide lengths: leave out hide_length.")
         self.model, self.tokenizer, self.labels = model, tokenizer, labels
         self.plans = plans
         self.public_prefix = tuple(public_prefix)
@@ -218,7 +216,7 @@ class Pretrained:
             raise SetupError("This model generates text; use generate.")
         if pad_to is not None and not _is_between(pad_to, 2, self.max_tokens):
             raise SetupError(
-                f"pad_to={pad_to!r} (--length): it is a whole number, 2 at least and "
+                f"pad_to={pad_to!r}: it is a whole number, 2 at least and "
                 f"{self.max_tokens} at most, the tokens that the model takes."
             )
         if not _is_between(batch_size, 1):
@@ -392,15 +390,13 @@ class Pretrained:
         """
         if self.model.head is not Head.TEXT_GENERATION:
             raise SetupError(
-                f"A model with head {self.model.head.value!r} does not generate text; "
-                f"use predict (`ditto run`)."
+                f"A model with head {self.model.head.value!r} does not generate text."
             )
         if reveal not in ("logits", "token"):
             raise SetupError(f"reveal={reveal!r} is neither 'logits' nor 'token'.")
         if reveal == "token" and sampling is not None and sampling.temperature > 0:
             raise SetupError(
-                "With reveal='token' the parties choose the likeliest token; they do "
-                "not draw. Set the temperature to 0, or reveal 'logits'."
+                "With reveal='token' the parties do not draw: set temperature=0."
             )
         encoded = encode_prompts(
             prompts, max_new_tokens, self.max_tokens, self.tokenizer,
