@@ -13,29 +13,26 @@ The last fold has a block more on either side, u* X^L and v* X^L, of one random 
 each. Their products begin at X^L, above the claim. f(r) and g(r), which the verifiers
 show each other, are then uniform, because r is a unit.
 
-The first fold, with L = FIRST, is of the terms that are words (``rows``): each row of
-them becomes an element of the Galois ring. The weights of rows enter there on the side
-of u, and what stands between u and v on the side of v. The terms that are elements from
-the start join them, and L = FOLD from then on.
+The first fold, with L = FIRST, or WORDS where there are no recasts, is of the terms
+that are words (``rows``): each row of them becomes an element of the Galois ring. The
+weights of rows enter there on the side of u, and what stands between u and v on the
+side of v. The terms that are elements from the start join them, and L = FOLD from then
+on.
 """
 
 import numpy as np
 
 from ditto.audit.galois import GaloisRing
 from ditto.audit.products import Vector
-from ditto.audit.rows import GroupedRows, WeightedRows
-from ditto.audit.soundness import FIRST, FOLD, MOST_FOLDS
+from ditto.audit.rows import products
+from ditto.audit.soundness import FOLD, MOST_FOLDS
 from ditto.errors import SetupError
 from ditto.fixedpoint import Words
 
-SENT_FIRST = 2 * FIRST - 2
-"""Coefficients that the prover gives in the first fold."""
 SENT = 2 * FOLD - 2
-"""In a later one."""
+"""Coefficients that the prover gives in a later fold."""
 SENT_LAST = SENT + 2
 """In the last."""
-_CHUNK = 1 << 16
-"""Rows of words whose products are in memory at one time."""
 
 
 def folds_for(length: int) -> int:
@@ -51,11 +48,16 @@ def folds_for(length: int) -> int:
     return folds
 
 
-def first_products(galois: GaloisRing, u: Vector, v: Vector) -> Words:
+def sent_first(first: int) -> int:
+    """Coefficients that the prover gives in the first fold, of so many blocks."""
+    return 2 * first - 2
+
+
+def first_products(galois: GaloisRing, u: Vector, v: Vector, first: int) -> Words:
     """(2L - 1, d): the coefficients of h in the first fold."""
-    h = _dots(galois, u.dots, v.dots)
+    h = galois.zeros(2 * first - 1)
     for left, right in zip(u.rows, v.rows, strict=True):
-        h += _between(galois, left, right)
+        h += products(left, right, galois, first)
     return h
 
 
@@ -81,18 +83,10 @@ def masked_products(
     return h
 
 
-def fold_first(galois: GaloisRing, x: Vector, r: Words, *, is_u: bool) -> Words:
+def fold_first(galois: GaloisRing, x: Vector, r: Words, first: int) -> Words:
     """f(r) or g(r) of the first fold and the elements, (n, d)."""
-    powers = galois.powers(r, FIRST) if is_u else galois.powers(r, FIRST)[::-1]
-    words = galois.multiply_words("ca,ad->cd", x.dots.words, powers)
-    folded = [x.elements, _weighted(galois, words, x.dots) if is_u else words]
-    for rows in x.rows:
-        factors = powers
-        if not is_u:
-            products = galois.times(powers[:, None], rows.between)
-            factors = products.sum(axis=0, dtype=galois.dtype)
-        words = galois.multiply_words("ca,ad->cd", rows.words, factors)
-        folded.append(rows.times_weights(words, galois) if is_u else words)
+    powers = galois.powers(r, first)
+    folded = [x.elements, *(rows.folded(powers, galois) for rows in x.rows)]
     terms = np.concatenate(folded)
     return terms if len(terms) else galois.zeros(1)
 
@@ -127,22 +121,6 @@ def without_claim(h: Words, size: int = FOLD) -> Words:
     return np.delete(h, size - 1, axis=0)
 
 
-def _weighted(galois: GaloisRing, elements: Words, rows: WeightedRows) -> Words:
-    """Elements, one for each row, times the weights of the rows."""
-    if len(rows.weights) == len(elements):
-        return galois.times(elements, rows.weights)
-    starts = np.cumsum(rows.counts) - rows.counts
-    weighted = np.empty_like(elements)
-    for count in np.unique(rows.counts):
-        which = rows.counts == count
-        places = starts[which, None] + np.arange(count)
-        matrices = galois.matrix(rows.weights[which])
-        weighted[places] = galois.multiply_words(
-            "bkd,bde->bke", elements[places], matrices
-        )
-    return weighted
-
-
 def _blocks(galois: GaloisRing, x: Words) -> Words:
     """(n, L, d): neighbours are of different blocks; filled up with zeros."""
     return np.pad(x, [(0, -len(x) % FOLD), (0, 0)]).reshape(-1, FOLD, galois.degree)
@@ -158,36 +136,4 @@ def _on_diagonals(galois: GaloisRing, products: Words) -> Words:
     h = galois.zeros(2 * FOLD - 1)
     for b in range(FOLD):
         h[FOLD - 1 - b : 2 * FOLD - 1 - b] += products[:, b]
-    return h
-
-
-def _dots(galois: GaloisRing, u: WeightedRows, v: WeightedRows) -> Words:
-    h = galois.zeros(2 * FIRST - 1)
-    weights = np.repeat(u.weights, u.counts, axis=0)
-    for start in range(0, len(u.words), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        left, right = u.words[part], v.words[part]
-        sums = np.zeros((len(left), 2 * FIRST - 1), galois.dtype)
-        for b in range(FIRST):
-            sums[:, FIRST - 1 - b : 2 * FIRST - 1 - b] += left * right[:, b : b + 1]
-        h += galois.multiply_words("ct,cd->td", sums, weights[part])
-    return h
-
-
-def _between(galois: GaloisRing, u: GroupedRows, v: GroupedRows) -> Words:
-    """With the sum over all rows of weight u_a v_c for each a and c: h has u_a at X^a,
-    and at X^(L-1-b) the sum over c of what stands between b and c, times v_c."""
-    products = galois.zeros(FIRST * FIRST)
-    weights = np.concatenate([u.weights(galois)] * u.terms)
-    for start in range(0, len(u.words), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        left, right = (np.ascontiguousarray(x.words[part].T) for x in (u, v))
-        pairs = (left[:, None] * right[None]).reshape(FIRST * FIRST, -1)
-        products += galois.multiply_words("qc,cd->qd", pairs, weights[part])
-    by_a = products.reshape(FIRST, FIRST, galois.degree)
-    h = galois.zeros(2 * FIRST - 1)
-    for b, row in enumerate(v.between):
-        used = np.flatnonzero(row.any(axis=1))
-        terms = galois.times(by_a[:, used], row[used])
-        h[FIRST - 1 - b : 2 * FIRST - 1 - b] += terms.sum(axis=1, dtype=galois.dtype)
     return h
