@@ -33,6 +33,8 @@ SENT = 2 * FOLD - 2
 """Coefficients that the prover gives in a later fold."""
 SENT_LAST = SENT + 2
 """In the last."""
+_CHUNK = 1 << 10
+"""Blocks that are multiplied at one time: they fit a near memory."""
 
 
 def folds_for(length: int) -> int:
@@ -65,7 +67,10 @@ def block_products(galois: GaloisRing, u: Words, v: Words) -> Words:
     """(2L - 1, d): the coefficients of h, for elements."""
     d = galois.degree
     left, right = (_blocks(galois, each).reshape(-1, FOLD * d) for each in (u, v))
-    products = galois.multiply_words("ni,nj->ij", left, right)
+    products = np.zeros((FOLD * d, FOLD * d), galois.dtype)
+    for start in range(0, len(left), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        products += galois.multiply_words("ni,nj->ij", left[part], right[part])
     products = products.reshape(FOLD, d, FOLD, d).transpose(0, 2, 1, 3)
     return _on_diagonals(galois, galois.collapse(products))
 
@@ -87,8 +92,9 @@ def fold_first(galois: GaloisRing, x: Vector, r: Words, first: int) -> Words:
     """f(r) or g(r) of the first fold and the elements, (n, d)."""
     powers = galois.powers(r, first)
     folded = [x.elements, *(rows.folded(powers, galois) for rows in x.rows)]
-    terms = np.concatenate(folded)
-    return terms if len(terms) else galois.zeros(1)
+    count = sum(len(each) for each in folded)
+    size = FOLD * -(-max(count, 1) // FOLD)
+    return np.concatenate([*folded, galois.zeros(size - count)])
 
 
 def fold(galois: GaloisRing, x: Words, r: Words, *, is_u: bool) -> Words:
@@ -123,7 +129,9 @@ def without_claim(h: Words, size: int = FOLD) -> Words:
 
 def _blocks(galois: GaloisRing, x: Words) -> Words:
     """(n, L, d): neighbours are of different blocks; filled up with zeros."""
-    return np.pad(x, [(0, -len(x) % FOLD), (0, 0)]).reshape(-1, FOLD, galois.degree)
+    if len(x) % FOLD:
+        x = np.concatenate([x, galois.zeros(-len(x) % FOLD)])
+    return x.reshape(-1, FOLD, galois.degree)
 
 
 def _powers(galois: GaloisRing, r: Words, is_u: bool) -> Words:

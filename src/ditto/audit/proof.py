@@ -21,8 +21,8 @@ Steps (of one proof; the prover is P, B the party before it, A the party after i
 
 Cost
     ``audit_cost``: with T folds 2T + 1 rounds, whatever was proved; 5.8 kB for the
-    first fold of a proof, 1.2 kB for each other and 1.5 kB for the last. T grows by one
-    when the terms are four times as many.
+    first fold of a proof, 24.2 kB where there are recasts, 1.2 kB for each other and
+    1.5 kB for the last. T grows by one when the terms are four times as many.
 
 Security
     Soundness. If P deviates, A and B are honest and know the same coins, each of which
