@@ -6,9 +6,10 @@ of degree d and irreducible modulo 2, has 2^d elements whose differences are all
 the polynomials with coefficients 0 and 1. They serve as coins.
 
 An element is a row of d words, an array of elements has one axis more than what it
-stands for. Whatever is large is a matrix product of words, so that the kernels of
+stands for. Much is a matrix product of words, so that the kernels of
 ``protocols.kernels`` compute it: a sum of products of elements as U^T V, whose
-antidiagonals are added up, and products with one element by its matrix.
+antidiagonals are added up, and products with one element by its matrix. What rows of
+words are multiplied by are coins, so it is only added up (``native.galois``).
 """
 
 from dataclasses import dataclass

@@ -177,7 +177,7 @@ INLINE void times(const u32 *x, const u32 *y, const u8 *bits, const u8 *shifts, 
                 for (int q = 0; q < 2 * V; q++)
                     sum[q] += *(const vec *)(middle + q * LANES - i);
             }
-            for (int q = 0; q < 2 * V; q++) sum[q] <<= shifts[r];
+            for (int q = 0; q < 2 * V; q++) sum[q] <<= (u32)shifts[r];
         }
         memset(product, 0, sizeof product);
         memcpy(product, sum, 2 * V * sizeof *sum);
