@@ -44,9 +44,9 @@ Security
     2 are compared before; u and v, which follow from shares and coins, are all that
     step 4 depends on. It is the shares that are hashed, not u and v: the deviating
     party knows the coins of two proofs from the start, and could make a difference that
-    they do not see. Each share is hashed once, and what is sent is a keyed hash of those
-    hashes: a hash tells its receiver nothing, who knows what is hashed but for its own
-    lies.
+    they do not see. Each share is hashed once, and what is sent is a keyed hash of
+    those hashes: it tells its receiver nothing, who knows what is hashed but for its
+    own lies.
     That a run was stopped is seen by all. What makes it stop are a deviating party's
     own messages, and, if that party gave the others different shares, whether they
     differ.
