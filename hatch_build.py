@@ -16,7 +16,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FLAGS = "-O3 -std=gnu11 -Wall -Wextra -shared -fPIC -fvisibility=hidden -pthread"
-SOURCES = ("aes.c", "flags.c", "packing.c", "products.c", "recast.c", "tables.c")
+SOURCES = (
+    "aes.c",
+    "flags.c",
+    "galois.c",
+    "packing.c",
+    "products.c",
+    "recast.c",
+    "tables.c",
+)
 OLD_GLIBC = "linux-gnu.2.17"
 
 

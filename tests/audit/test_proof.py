@@ -7,7 +7,7 @@ from ditto.audit import coins, proof
 from ditto.audit.galois import GaloisRing
 from ditto.audit.products import Recorded
 from ditto.audit.proof import Fault
-from ditto.audit.soundness import DEGREE, FIRST, FOLD
+from ditto.audit.soundness import DEGREE, FOLD, WORDS
 from ditto.fixedpoint import FxpType, Ring, Words
 from ditto.protocols import party
 from ditto.protocols.kernels import shared_einsum
@@ -263,9 +263,12 @@ def cheated(
         begin = proof._Prover.begin
 
         def wrong_claim(
-            self: proof._Prover, recorded: Recorded, seed: coins.Expander
+            self: proof._Prover,
+            recorded: Recorded,
+            seed: coins.Expander,
+            hashes: proof._Hashes,
         ) -> None:
-            begin(self, recorded, seed)
+            begin(self, recorded, seed, hashes)
             if "error" in seen:
                 return
             galois = self._galois
@@ -288,7 +291,7 @@ def cheated(
 
         def corrected(self: proof._Prover, i: int) -> Words:
             sent = coefficients(self, i)
-            at, size = (0, FIRST) if of_words else (1, FOLD)
+            at, size = (0, WORDS) if of_words else (1, FOLD)
             if i == at and seen.get("mine") is self:
                 galois = self._galois
                 known = drawn["P1-P2"].openings[2 + at]

@@ -130,27 +130,44 @@ def test_flags_of_the_range_are_not_proved() -> None:
     assert VERDICT_BITS == 40
 
 
-def test_what_a_party_knows_adds_up() -> None:
+def words_of(known: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """Of cells, or of differences."""
+    return known if codes is None else codes[known[:, 0]]
+
+
+@pytest.mark.parametrize("message", ["counts", "elements before", "elements after"])
+def test_what_a_party_knows_adds_up(message: str) -> None:
     """u B v of both sides is the sum of both summands, as ``rows`` says."""
     galois = rows.GaloisRing(32, 3)
     rng = np.random.default_rng(2)
     i0, i1 = (rng.integers(0, 8, 100, np.uint8) for _ in range(2))
-    r = rng.integers(0, 1 << 5, (3, 100), np.uint8)
+    r, k1 = rng.integers(0, 1 << 5, (3, 100), np.uint8), rng.integers(0, 32, 100)
     m = (wraps._WRAPS[:, i0, i1] - r) & np.uint8(31)
-    before, after = (
-        rows.KnownRelation(5, Relation(rows.Message.COUNTS, *known))
-        for known in ((i0, None, m), (None, i1, r))
-    )
-    u, v = before.words("u", galois), after.words("v", galois)
+    which = i0 % np.uint8(3)
+    picked = (wraps._chosen(r, which) - k1) & 31
+    counts, choice = rows.Message.COUNTS, rows.Message.CHOICE
+    sides = {
+        "counts": (Relation(counts, i0, None, m), Relation(counts, None, i1, r)),
+        "elements before": (
+            Relation(choice, r, None, picked),
+            Relation(choice, None, which, k1),
+        ),
+        "elements after": (
+            Relation(choice, which, None, k1),
+            Relation(choice, None, r, picked),
+        ),
+    }[message]
+    before, after = (rows.KnownRelation(5, relation) for relation in sides)
+    assert before.kind is after.kind
+    kind, u, v = before.kind, before.known("u", galois), after.known("v", galois)
     assert u is not None
     assert v is not None
     own = before.own(galois) + after.own(galois)
-    for c in range(3):
-        weights = np.zeros((3, 3), np.uint32)
-        weights[c, 0] = 1
-        block = rows._of_counts(weights, galois)[:, :, 0]
-        product = np.einsum("na,ab,nb->n", u, block, v, dtype=np.uint32)
-        assert (product == own[:, c]).all()
+    for c in range(kind.claims):
+        block = kind.between[c].astype(np.uint32)
+        left, right = words_of(u, kind.u), words_of(v, kind.v)
+        product = np.einsum("na,ab,nb->n", left, block, right, dtype=np.uint32)
+        assert ((product - own[:, c]) % 32 == 0).all()
 
 
 def test_shares_of_honest_parties_agree_whatever_the_third_sends() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ditto.audit import folding, products, proof, rows
+from ditto.audit import products, proof, rows
 from ditto.audit.folding import SENT_LAST
 from ditto.fixedpoint import Ring, Words
 from ditto.sharing import RANKS, Rank, Shared
@@ -28,6 +28,7 @@ from .parties import CASES, RECASTS, Case, audited, masks_from
 
 DEGREE, FIRST = 2, 8
 SENT_FIRST = 2 * FIRST - 2
+"""As many at least."""
 ALL = CASES | RECASTS
 COVERED = ["matmul", "sum of few squares", "truncate"]
 
@@ -36,10 +37,9 @@ COVERED = ["matmul", "sum of few squares", "truncate"]
 def _small_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     """And few words in a row: as many as there are in a group at most."""
     monkeypatch.setattr(proof, "DEGREE", DEGREE)
-    for module in (folding, products, proof, rows):
-        monkeypatch.setattr(module, "FIRST", FIRST)
-    for place in (folding, proof):
-        monkeypatch.setattr(place, "SENT_FIRST", SENT_FIRST)
+    for module in (products, rows):
+        for name in ("FIRST", "WORDS"):
+            monkeypatch.setattr(module, name, FIRST)
 
 
 Operands = list[tuple[Shared, ...]]

@@ -9,11 +9,13 @@ from tests.benchmarks.test_commands import benchmark
 def test_deviations_are_caught_and_proofs_are_counted_apart(tmp_path: Path) -> None:
     file = tmp_path / "audit.json"
     tiny = ("--preset", "bert-tiny", "--tokens", "8", "--repeat", "1")
-    options = ("--trials", "10", *tiny, "--runs", "1x1,1x2", "--json", str(file))
+    counts = ("--trials", "10", "--honest", "12")
+    options = (*counts, *tiny, "--runs", "1x1,1x2", "--json", str(file))
     done = benchmark("audit", *options)
     assert done.returncode == 0, done.stderr
     trials, one, two = json.loads(file.read_text())
-    assert trials["honest_runs"] == sum(trials["deviations"].values()) == 10
+    assert trials["honest_runs"] == 12
+    assert sum(trials["deviations"].values()) == 10
     assert trials["deviations"] == trials["stopped_by_both"]
     assert trials["false_alarms"] == 0
     assert (one["batch"], two["batch"]) == (1, 2)

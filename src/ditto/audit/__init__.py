@@ -1,7 +1,7 @@
 """Proofs that what the parties sent each other of products is what the protocol says.
 
-In topological order: soundness, galois, coins, products, folding, proof. What is proved
-and what is not stands in docs/explanation/audit.md.
+In topological order: soundness, galois, coins, rows, products, folding, proof. What is
+proved and what is not stands in docs/explanation/audit.md.
 """
 
 from ditto.audit.proof import Fault, audit_cost, prove_ledger

@@ -22,6 +22,7 @@ import numpy as np
 
 from ditto.audit.galois import GaloisRing
 from ditto.fixedpoint import Ring, Words
+from ditto.native.galois import coin_bytes
 from ditto.sharing import KEY_BYTES, Masks, Stream
 from ditto.sharing.packing import Bytes
 
@@ -86,8 +87,15 @@ class Expander:
 
     def coins(self, count: int, galois: GaloisRing) -> Words:
         """(count, d) of coefficients 0 and 1."""
+        bits = np.unpackbits(self.packed(count, galois), axis=1)
+        return galois.from_bits(bits[:, : galois.degree])
+
+    def packed(self, count: int, galois: GaloisRing) -> Bytes:
+        """(count, bytes) of their bits, highest first, and zeros after them."""
         self._drawn += 1
-        size = -(-galois.degree // 8)
+        size, spare = -(-galois.degree // 8), -galois.degree % 8
         drawn = self._masks.draw(f"coins {self._drawn}", count * size, _BYTE)
-        packed = drawn.astype(np.uint8, copy=False).reshape(count, size)
-        return galois.from_bits(np.unpackbits(packed, axis=1)[:, : galois.degree])
+        packed = np.zeros((count, coin_bytes(galois.degree)), np.uint8)
+        packed[:, :size] = drawn.reshape(count, size)
+        packed[:, size - 1] &= np.uint8(0xFF << spare & 0xFF)
+        return packed

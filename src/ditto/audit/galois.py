@@ -6,9 +6,10 @@ of degree d and irreducible modulo 2, has 2^d elements whose differences are all
 the polynomials with coefficients 0 and 1. They serve as coins.
 
 An element is a row of d words, an array of elements has one axis more than what it
-stands for. Whatever is large is a matrix product of words, so that the kernels of
+stands for. Much is a matrix product of words, so that the kernels of
 ``protocols.kernels`` compute it: a sum of products of elements as U^T V, whose
-antidiagonals are added up, and products with one element by its matrix.
+antidiagonals are added up, and products with one element by its matrix. What rows of
+words are multiplied by are coins, so it is only added up (``native.galois``).
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.fixedpoint import Ring, Words
+from ditto.native import galois as native
 from ditto.protocols.kernels import ring_einsum
 
 Bits = npt.NDArray[np.uint8]
@@ -84,6 +86,8 @@ class GaloisRing:
         x, y = np.broadcast_arrays(x, y)
         d, shape = self.degree, x.shape
         x, y = x.reshape(-1, d), y.reshape(-1, d)
+        if native.there(self.bits, d):
+            return native.times(x, y, modulus(d)).reshape(shape)
         result = np.empty((len(x), d), self.dtype)
         for start in range(0, len(x), _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -106,8 +110,14 @@ class GaloisRing:
         """(count, d): element^0, element^1 and so on."""
         powers = self.zeros(count)
         powers[0, 0] = 1
-        for i in range(1, count):
-            powers[i] = self.times(powers[i - 1], element)
+        made = 1
+        if count > 1:
+            powers[1], made = element, 2
+        while made < count:  # as many again, times the next
+            more = min(made, count - made)
+            following = self.times(powers[made - 1], element)
+            powers[made : made + more] = self.times(powers[:more], following)
+            made += more
         return powers
 
     def dot(self, u: Words, v: Words) -> Words:

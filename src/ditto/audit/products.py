@@ -17,14 +17,14 @@ What is left is an inner product <u, v>: u is made of F and F' and known to the 
 before the prover, v of S and S' and known to the party after it. The terms are
 
 - elements of the Galois ring, where rows or columns were added up;
-- words, FIRST in a row with a weight for some rows, of dot products that have one
-  element;
-- words of products element by element and of the messages of recasts (``rows``).
+- words in rows (``rows``): of dot products that have one element, of products element
+  by element and of the messages of recasts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from math import prod
 from typing import TypeVar
 
@@ -34,25 +34,25 @@ import numpy.typing as npt
 from ditto.audit.coins import Expander
 from ditto.audit.galois import GaloisRing
 from ditto.audit.rows import (
+    RECASTS,
+    SINGLE,
     Batch,
-    GroupedRows,
     KnownRelation,
-    WeightedRows,
-    in_rows,
-    length_of_batches,
+    Rows,
+    RowWeights,
+    dots,
     relations_of,
+    rows_of,
 )
-from ditto.audit.soundness import FIRST
+from ditto.audit.soundness import FIRST, WORDS
 from ditto.errors import SetupError
 from ditto.fixedpoint import Words
 from ditto.native.products import Form, form_of
 from ditto.protocols.kernels import exchanged
-from ditto.protocols.ledger import Claim, Factors, Message, WrapClaim
+from ditto.protocols.ledger import Claim, Factors, WrapClaim
 from ditto.sharing import Shared
 
 Flags = npt.NDArray[np.bool_]
-Weights = tuple[Words, npt.NDArray[np.intp]]
-"""Of dot products, and how many rows each is of."""
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -72,10 +72,8 @@ class Vector:
 
     elements: Words
     """(n, d)."""
-    dots: WeightedRows
-    """Of dot products that have one element."""
-    rows: tuple[GroupedRows, ...]
-    """Of each other kind of claims of words."""
+    rows: tuple[Rows, ...]
+    """Of each kind of claims of words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +134,21 @@ class Product:
         """Whether nothing is summed over."""
         return self.is_dots and self.depth == 1
 
+    @cached_property
     def patterns(self) -> list[tuple[Flags, Flags]]:
         """(columns, rows) for all rows of the result of which the same was sent."""
         packed = np.packbits(self.sent, axis=1)
+        if not len(packed):
+            return []
+        # neighbours are alike, but where a part of the result ends
+        changed = (packed[1:] != packed[:-1]).any(axis=1)
+        heads = np.concatenate([[0], 1 + np.flatnonzero(changed)])
         _, first, inverse = np.unique(
-            packed, axis=0, return_index=True, return_inverse=True
+            packed[heads], axis=0, return_index=True, return_inverse=True
         )
-        rows = [(self.sent[i], inverse.reshape(-1) == s) for s, i in enumerate(first)]
+        sizes = np.diff(heads, append=len(packed))
+        kinds = np.repeat(inverse.reshape(-1), sizes)
+        rows = [(self.sent[heads[i]], kinds == s) for s, i in enumerate(first)]
         return [(columns, which) for columns, which in rows if columns.any()]
 
     def summand(self) -> Words:
@@ -162,9 +168,10 @@ class Product:
         shape = self.batch, self.depth, self.columns
         return self._shares(self._y, self.form.right, shape)
 
-    def shares(self, which: str) -> tuple[Words, Words]:
-        """Those of x and y that u or v is made of."""
-        return self._known_of(self._x)[which], self._known_of(self._y)[which]
+    def operands(self, which: str) -> Iterator[tuple[Shared, Words]]:
+        """x and y, and the share of each that u or v is made of."""
+        for operand in (self._x, self._y):
+            yield operand, self._known_of(operand)[which]
 
     def _shares(
         self, x: Shared, axes: tuple[int, ...], shape: tuple[int, ...]
@@ -214,30 +221,34 @@ class Recorded:
         return cls(products, relations_of(wraps, of_side[side]))
 
     @property
+    def first(self) -> int:
+        """Blocks of the first fold."""
+        return FIRST if self.relations else WORDS
+
+    @property
     def length(self) -> int:
         """Terms after the first fold, which all three parties know."""
-        elements, rows, single = 0, 0, 0
+        elements, rows = 0, rows_of(self.relations)
         for product in self.products:
             count = int(product.sent.sum())
             if product.is_elementwise:
-                single += count
+                rows += 2 * -(-count // WORDS)
             elif product.is_dots:
-                rows += 2 * count * -(-product.depth // FIRST)
+                rows += 2 * count * -(-product.depth // WORDS)
             else:
-                patterns = product.patterns()
+                patterns = product.patterns
                 batches = sum(len(_batches(product, rows)) for _, rows in patterns)
                 elements += 2 * product.depth * batches
-        rows += 2 * -(-single // FIRST) + length_of_batches(self.relations)
         return elements + rows
 
-    def raw(self, which: str) -> Iterator[Words]:
-        """All that u or v is made of, before any coin."""
+    def raw(self, which: str) -> Iterator[tuple[Shared | None, Words]]:
+        """All that u or v is made of, before any coin, and of which tensor it is."""
         for product in self.products:
-            yield from product.shares(which)
+            yield from product.operands(which)
         for relation in self.relations:
             known = relation.raw(which)
             if known is not None:
-                yield known
+                yield None, known
 
 
 def _batches(product: Product, rows: Flags) -> npt.NDArray[np.intp]:
@@ -251,6 +262,7 @@ class _Parts:
 
     elements: list[Words] = field(default_factory=list)
     dots: list[Words] = field(default_factory=list)
+    """Rows of dot products."""
 
 
 class Reduction:
@@ -264,32 +276,34 @@ class Reduction:
         galois, products = self._galois, self._recorded.products
         sides = {"u": _Parts(), "v": _Parts()}
         claim, rest = galois.zeros(), galois.zeros()
-        dot_weights: list[Weights] = []
-        single = Batch(None)
+        weights_of_dots: list[RowWeights] = []
+        single = Batch(SINGLE)
         most = max((product.columns for product in products), default=1)
-        columns = seed.coins(most, galois)
+        columns = RowWeights.draw_coins(seed, most, galois)
         for product in products:
             if product.is_elementwise:
                 self._single(product, single)
-                continue
-            weights = seed.coins(product.batch * product.rows, galois)
-            if product.is_dots:
-                claim = claim + self._dots(product, weights, sides, dot_weights)
+            elif product.is_dots:
+                summand = self._dots(product, seed, sides, weights_of_dots)
+                claim = claim + summand
             else:
+                count = product.batch * product.rows
+                weights = RowWeights.draw_coins(seed, count, galois)
                 rest = rest + self._matrix(product, weights, columns, sides)
-        rows: dict[str, list[GroupedRows]] = {"u": [], "v": []}
+        rows: dict[str, list[Rows]] = {"u": [], "v": []}
         ratio = seed.coins(1, galois)[0]
         for batch in (single, *self._batches()):
             of_sides, own = batch.rows(seed, ratio, galois)
             claim = claim + own
-            for k in sides:
-                rows[k].append(of_sides[k])
+            for k, each in of_sides.items():
+                rows[k].append(each)
+        if weights_of_dots:
+            for k, part in sides.items():
+                rows[k] += self._dot_rows(k, part, weights_of_dots)
         known = {"u": self._side is not Side.AFTER, "v": self._side is not Side.BEFORE}
         u, v = (
             Vector(
-                np.concatenate([galois.zeros(0), *sides[k].elements]),
-                self._dot_rows(sides[k], dot_weights),
-                tuple(rows[k]),
+                np.concatenate([galois.zeros(0), *sides[k].elements]), tuple(rows[k])
             )
             if known[k]
             else None
@@ -299,20 +313,20 @@ class Reduction:
 
     def _batches(self) -> Iterator[Batch]:
         """Of the messages of recasts."""
-        for message in Message:
-            batch = Batch(message)
+        for kind in RECASTS:
+            batch = Batch(kind)
             for relation in self._recorded.relations:
-                if relation.relation.message is message:
+                if relation.kind is kind:
                     batch.add(relation, self._galois)
             yield batch
 
-    def _dot_rows(self, parts: _Parts, weights: list[Weights]) -> WeightedRows:
-        galois = self._galois
-        return WeightedRows(
-            np.concatenate([np.zeros((0, FIRST), galois.dtype), *parts.dots]),
-            np.concatenate([galois.zeros(0), *(each for each, _ in weights)]),
-            np.concatenate([np.zeros(0, np.intp), *(count for _, count in weights)]),
-        )
+    def _dot_rows(
+        self, k: str, parts: _Parts, weights: list[RowWeights]
+    ) -> Iterator[Rows]:
+        if parts.dots:
+            both = RowWeights.of(weights)
+            one = self._galois.embed(np.ones((1, 1), self._galois.dtype))
+            yield Rows(dots(), k == "u", np.concatenate(parts.dots), both, one)
 
     def _single(self, product: Product, batch: Batch) -> None:
         """Element by element: of the claims that were sent this party's summand."""
@@ -321,52 +335,50 @@ class Reduction:
             {k: words.reshape(-1)[which] for k, words in shares.items()}
             for shares in (product.lefts(), product.rights())
         )
-        for k, halves in (("u", batch.u), ("v", batch.v)):
-            if k in lefts:
-                _append((halves[0], halves[1]), k, lefts[k], rights[k])
+        terms: dict[str, list[Words]] = {"u": [], "v": []}
+        for k in lefts:
+            terms[k] = _terms(k, lefts[k], rights[k])
         own = product.summand().reshape(-1)[which]
         if self._side is Side.BEFORE:
             own -= lefts["u"] * rights["u"]
-        batch.own.append(own[:, None])
+        batch.add_products(terms["u"], terms["v"], own)
 
     def _dots(
         self,
         product: Product,
-        weights: Words,
+        seed: Expander,
         sides: dict[str, _Parts],
-        dot_weights: list[Weights],
+        weights: list[RowWeights],
     ) -> Words:
+        """All rows of a dot product have its weight."""
         which = product.sent.reshape(-1)
         lefts, rights = (
             {k: w.reshape(product.batch, product.depth)[which] for k, w in each.items()}
             for each in (product.lefts(), product.rights())
         )
         for k in lefts:
-            rows: tuple[list[Words], list[Words]] = ([], [])
-            _append(rows, k, in_rows(lefts[k], FIRST), in_rows(rights[k], FIRST))
-            sides[k].dots += [*rows[0], *rows[1]]
-        chosen = weights[which]
-        counts = np.full(len(chosen), -(-product.depth // FIRST))
-        dot_weights += [(chosen, counts)] * 2
+            for term in _terms(k, lefts[k], rights[k]):
+                padded = np.pad(term, [(0, 0), (0, -product.depth % WORDS)])
+                sides[k].dots.append(padded.reshape(-1, WORDS))
+        of_each = RowWeights.draw_coins(seed, int(which.sum()), self._galois)
+        weights += [of_each.for_rows(-(-product.depth // WORDS))] * 2
         own = product.summand().reshape(-1)[which]
         if self._side is Side.BEFORE:
-            local = np.sum(lefts["u"] * rights["u"], axis=1, dtype=own.dtype)
-            own -= local
-        weighted = self._galois.multiply_words("nd,nk->kd", chosen, own[:, None])
-        return np.asarray(weighted[0])
+            own -= np.einsum("nd,nd->n", lefts["u"], rights["u"])
+        return np.asarray(of_each.sums(own[:, None], self._galois)[0])
 
     def _matrix(
         self,
         product: Product,
-        weights: Words,
-        columns: Words,
+        weights: RowWeights,
+        columns: RowWeights,
         sides: dict[str, _Parts],
     ) -> Words:
         galois = self._galois
-        columns = columns[: product.columns]
-        own = galois.multiply_words("rn,nd->rd", product.summand(), columns)
-        claim = galois.dot(weights, own)
-        patterns = product.patterns()
+        columns = columns.some(slice(product.columns))
+        own = columns.combined(product.summand(), galois)
+        claim = galois.dot(weights.elements(galois), own)
+        patterns = product.patterns
         if not patterns:
             return claim
         lefts = product.lefts()
@@ -374,36 +386,48 @@ class Reduction:
             k: _summed_columns(galois, y, columns, [c for c, _ in patterns])
             for k, y in product.rights().items()
         }
-        weights = weights.reshape(product.batch, product.rows, galois.degree)
         for s, (_, rows) in enumerate(patterns):
             batches = _batches(product, rows)
-            chosen = rows.reshape(product.batch, product.rows, 1)[batches]
-            coins = weights[batches] * chosen
             for k, x in lefts.items():
-                left = galois.multiply_words("bmk,bmd->bkd", x[batches], coins)
+                left = self._summed_rows(product, x, weights, rows, batches)
                 left, right = (
                     each.reshape(-1, galois.degree)
                     for each in (left, rights[k](s)[batches])
                 )
-                halves: tuple[list[Words], list[Words]] = ([], [])
-                _append(halves, k, left, right)
-                sides[k].elements += [*halves[0], *halves[1]]
+                sides[k].elements += _terms(k, left, right)
                 if self._side is Side.BEFORE:
                     claim = claim - galois.dot(left, right)
         return claim
 
+    def _summed_rows(
+        self,
+        product: Product,
+        x: Words,
+        weights: RowWeights,
+        rows: Flags,
+        batches: npt.NDArray[np.intp],
+    ) -> Words:
+        """The sum over these rows of x times weights, (batches, depth, d)."""
+        galois, size = self._galois, product.rows
+        if len(batches) > size * product.depth:  # many small ones
+            coins = weights.elements(galois) * rows[:, None]
+            coins = coins.reshape(product.batch, size, galois.degree)[batches]
+            return galois.multiply_words("bmk,bmd->bkd", x[batches], coins)
+        sums = galois.zeros(len(batches), product.depth)
+        for i, batch in enumerate(batches):
+            chosen = np.flatnonzero(rows[batch * size : (batch + 1) * size])
+            of_batch = weights.some(batch * size + chosen)
+            sums[i] = of_batch.sums(x[batch][_run(chosen)], galois)
+        return sums
 
-def _append(
-    halves: tuple[list[Words], list[Words]], k: str, left: Words, right: Words
-) -> None:
+
+def _terms(k: str, left: Words, right: Words) -> list[Words]:
     """F beside S', then F' beside S: u has F and F', v has S' and S."""
-    first, second = (left, right) if k == "u" else (right, left)
-    halves[0].append(first)
-    halves[1].append(second)
+    return [left, right] if k == "u" else [right, left]
 
 
 def _summed_columns(
-    galois: GaloisRing, y: Words, weights: Words, patterns: Sequence[Flags]
+    galois: GaloisRing, y: Words, weights: RowWeights, patterns: Sequence[Flags]
 ) -> Callable[[int], Words]:
     """For each pattern the sum over its columns of y times weights, (batch, depth, d).
 
@@ -414,9 +438,9 @@ def _summed_columns(
     sums: dict[int, Words] = {}
     for kind in np.unique(kinds):
         which = _run(np.flatnonzero(kinds == kind))
-        sums[int(kind)] = galois.multiply_words(
-            "bkn,nd->bkd", y[:, :, which], weights[which]
-        )
+        rows = y.reshape(-1, y.shape[2])[:, which]
+        summed = weights.some(which).combined(rows, galois)
+        sums[int(kind)] = summed.reshape(*y.shape[:2], galois.degree)
 
     def of(s: int) -> Words:
         present = np.unique(kinds[patterns[s]])

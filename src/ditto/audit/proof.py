@@ -21,8 +21,8 @@ Steps (of one proof; the prover is P, B the party before it, A the party after i
 
 Cost
     ``audit_cost``: with T folds 2T + 1 rounds, whatever was proved; 5.8 kB for the
-    first fold of a proof, 1.2 kB for each other and 1.5 kB for the last. T grows by one
-    when the terms are four times as many.
+    first fold of a proof, 24.2 kB where there are recasts, 1.2 kB for each other and
+    1.5 kB for the last. T grows by one when the terms are four times as many.
 
 Security
     Soundness. If P deviates, A and B are honest and know the same coins, each of which
@@ -44,8 +44,9 @@ Security
     2 are compared before; u and v, which follow from shares and coins, are all that
     step 4 depends on. It is the shares that are hashed, not u and v: the deviating
     party knows the coins of two proofs from the start, and could make a difference that
-    they do not see. A hash tells its receiver nothing, who knows what is hashed but for
-    its own lies.
+    they do not see. Each share is hashed once, and what is sent is a keyed hash of
+    those hashes: it tells its receiver nothing, who knows what is hashed but for its
+    own lies.
     That a run was stopped is seen by all. What makes it stop are a deviating party's
     own messages, and, if that party gave the others different shares, whether they
     differ.
@@ -61,6 +62,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -73,7 +75,6 @@ from ditto.audit.coins import (
 )
 from ditto.audit.folding import (
     SENT,
-    SENT_FIRST,
     SENT_LAST,
     block_products,
     first_products,
@@ -83,17 +84,19 @@ from ditto.audit.folding import (
     fold_last,
     folds_for,
     masked_products,
+    sent_first,
     without_claim,
 )
 from ditto.audit.galois import GaloisRing
 from ditto.audit.products import Recorded, Reduction, Side, Vector
-from ditto.audit.soundness import DEGREE, FIRST, FOLD
+from ditto.audit.soundness import DEGREE, FOLD
 from ditto.fixedpoint import Ring, Words
 from ditto.protocols.blocks import together
 from ditto.protocols.cost import Cost
+from ditto.protocols.kernels import prepared
 from ditto.protocols.ledger import Claim, Ledger, WrapClaim
 from ditto.protocols.party import Exchange, Expected, Field, Party, Role, Steps
-from ditto.sharing import Masks, Rank
+from ditto.sharing import Masks, Rank, Shared
 from ditto.sharing.packing import Bytes
 
 T = TypeVar("T")
@@ -140,7 +143,7 @@ def audit_cost(ledger: Ledger) -> Cost:
     for noted in _by_ring(ledger):
         folds = noted.folds
         openings, hashes = 2 + (folds - 1), 2 + (folds - 1) + 2
-        elements = sum(_sent(folds)) + 4
+        elements = sum(noted.sent) + 4
         bits += 3 * (8 * _HASH * (openings + hashes) + elements * DEGREE * noted.bits)
         rounds = max(rounds, 2 * folds + 1)
     return Cost(bits, rounds)
@@ -164,6 +167,12 @@ class _Noted:
         """The same at all parties: as many as the longest of the three proofs needs."""
         return folds_for(max(recorded.length for recorded in self.on.values()))
 
+    @property
+    def sent(self) -> list[int]:
+        """Coefficients that a prover gives in each fold."""
+        first = sent_first(self.on[Side.PROVER].first)
+        return [first, *[SENT] * (self.folds - 2), SENT_LAST]
+
 
 def _by_ring(ledger: Ledger) -> list[_Noted]:
     noted = [
@@ -177,17 +186,14 @@ def _by_ring(ledger: Ledger) -> list[_Noted]:
     return [each for each in noted if each.products or each.wraps]
 
 
-def _sent(folds: int) -> list[int]:
-    """Coefficients that a prover gives in each fold."""
-    return [SENT_FIRST, *[SENT] * (folds - 2), SENT_LAST]
-
-
 class _Prover:
     """P in its own proof."""
 
-    def __init__(self, role: Role, galois: GaloisRing, folds: int, name: str) -> None:
+    def __init__(
+        self, role: Role, galois: GaloisRing, sent: Sequence[int], name: str
+    ) -> None:
         self._galois = galois
-        self._pads = _pads(role.previous, galois, folds, name)
+        self._pads = _pads(role.previous, galois, sent, name)
         self._masks = (
             _element(role.previous, f"u {name}", galois),
             _element(role.next, f"v {name}", galois),
@@ -196,22 +202,27 @@ class _Prover:
             role.previous.draw(f"key u {name}", _HASH, _BYTE),
             role.next.draw(f"key v {name}", _HASH, _BYTE),
         )
-        self._first: tuple[Vector, Vector] | None = None
+        self._vectors: tuple[Vector, Vector] | None = None
+        self._first = 0
         self._u = self._v = galois.zeros(0)
 
-    def begin(self, recorded: Recorded, seed: Expander) -> None:
+    def begin(self, recorded: Recorded, seed: Expander, hashes: "_Hashes") -> None:
         statement = Reduction(recorded, Side.PROVER, self._galois).statement(seed)
-        self._first = _known(statement.u), _known(statement.v)
+        self._vectors = _known(statement.u), _known(statement.v)
+        self._first = recorded.first
         of_u, of_v = self._keys
-        self.hashes = _keyed(of_u, recorded, "u"), _keyed(of_v, recorded, "v")
+        self.hashes = (
+            hashes.keyed(of_u, recorded, "u"),
+            hashes.keyed(of_v, recorded, "v"),
+        )
         """Of what u is made of for the party before, and v for the party after."""
 
     def coefficients(self, i: int) -> Words:
         """What is sent in fold i, minus the pads."""
         galois = self._galois
-        if self._first is not None:
-            h = first_products(galois, *self._first)
-            return without_claim(h, FIRST) - self._pads[i]
+        if self._vectors is not None:
+            h = first_products(galois, *self._vectors, self._first)
+            return without_claim(h, self._first) - self._pads[i]
         if i == len(self._pads) - 1:
             h = masked_products(galois, self._u, self._v, self._masks)
         else:
@@ -220,14 +231,12 @@ class _Prover:
 
     def fold(self, r: Words) -> None:
         galois = self._galois
-        if self._first is None:
+        if self._vectors is None:
             self._u = fold(galois, self._u, r, is_u=True)
             self._v = fold(galois, self._v, r, is_u=False)
             return
-        u, v = self._first
-        self._u = fold_first(galois, u, r, is_u=True)
-        self._v = fold_first(galois, v, r, is_u=False)
-        self._first = None
+        vectors, self._vectors = self._vectors, None
+        self._u, self._v = (fold_first(galois, x, r, self._first) for x in vectors)
 
 
 class _Verifier:
@@ -241,25 +250,27 @@ class _Verifier:
         mask: Words,
         key: Words,
         recorded: Recorded,
+        hashes: "_Hashes",
     ) -> None:
         self._galois, self._coins, self._mask = galois, coins, mask
         self._is_u = side is Side.BEFORE
         statement = Reduction(recorded, side, galois).statement(coins.seed)
-        self._first = _known(statement.u if self._is_u else statement.v)
+        self._vector = _known(statement.u if self._is_u else statement.v)
+        self._first = recorded.first
         self._folded: Words | None = None
         self._claim, self._rest = statement.claim, statement.rest
-        self.hash = _keyed(key, recorded, "u" if self._is_u else "v")
+        self.hash = hashes.keyed(key, recorded, "u" if self._is_u else "v")
         """What the prover must have sent."""
 
     def fold(self, i: int, given: Words, last: bool) -> None:
         """``given`` is this party's summand of the coefficients."""
         galois, is_u = self._galois, self._is_u
         r = self._coins.challenge(i, galois)
-        size = FIRST if i == 0 else FOLD
+        size = self._first if i == 0 else FOLD
         self._claim = fold_claim(galois, self._claim, given, r, size)
         if self._folded is None:
             self._claim = self._claim + self._rest
-            self._folded = fold_first(galois, self._first, r, is_u=is_u)
+            self._folded = fold_first(galois, self._vector, r, self._first)
         elif last:
             self._folded = fold_last(galois, self._folded, r, self._mask, is_u=is_u)
         else:
@@ -277,14 +288,14 @@ class _Verifier:
 
 def _proofs(role: Role, noted: _Noted) -> Steps[None]:
     """All three proofs, of one ring."""
-    bits, folds = noted.bits, noted.folds
+    bits, folds, sent = noted.bits, noted.folds, noted.sent
     galois, name = GaloisRing(bits, DEGREE), f"of {bits} bits"
     me, ahead, behind = role.rank, role.rank.next, role.rank.previous
     # of the next party's proof this party is B, of the previous one's it is A
     coins_ahead = Coins.draw(role.previous, f"coins {name}", folds)
     coins_behind = Coins.draw(role.next, f"coins {name}", folds)
-    prover = _Prover(role, galois, folds, name)
-    pads = _pads(role.next, galois, folds, name)
+    prover = _Prover(role, galois, sent, name)
+    pads = _pads(role.next, galois, sent, name)
     masks = (
         _element(role.next, f"u {name}", galois),
         _element(role.previous, f"v {name}", galois),
@@ -311,12 +322,13 @@ def _proofs(role: Role, noted: _Noted) -> Steps[None]:
         },
     )
     half, hash_of_other = inbox[ahead]
-    other, hashes = inbox[behind]
-    committed = hashes.reshape(folds, _HASH)
+    other, hashes_of_others = inbox[behind]
+    committed = hashes_of_others.reshape(folds, _HASH)
     _demand_coin(me, half, committed[0])
     _demand_coin(me, other, hash_of_other)
 
-    prover.begin(noted.on[Side.PROVER], Expander.of(half, other))
+    hashes = _Hashes()
+    prover.begin(noted.on[Side.PROVER], Expander.of(half, other), hashes)
     before, after = (
         _Verifier(
             galois,
@@ -325,6 +337,7 @@ def _proofs(role: Role, noted: _Noted) -> Steps[None]:
             mask,
             key,
             noted.on[side],
+            hashes,
         )
         for side, coins, mask, key in zip(
             (Side.BEFORE, Side.AFTER),
@@ -336,7 +349,7 @@ def _proofs(role: Role, noted: _Noted) -> Steps[None]:
     )
     for i in range(folds):
         last = i == folds - 1
-        count = _sent(folds)[i]
+        count = sent[i]
         to_ahead = [Field(prover.coefficients(i).reshape(-1), bits)]
         from_behind = [Expected(count * DEGREE, bits)]
         to_behind: list[Field] = []
@@ -389,13 +402,15 @@ def _proofs(role: Role, noted: _Noted) -> Steps[None]:
             )
 
 
-def _pads(masks: Masks, galois: GaloisRing, folds: int, name: str) -> list[Words]:
+def _pads(
+    masks: Masks, galois: GaloisRing, sent: Sequence[int], name: str
+) -> list[Words]:
     """For each fold as many elements as the prover sends."""
     return [
         masks.draw(f"pad {i} {name}", n * galois.degree, galois.ring).reshape(
             n, galois.degree
         )
-        for i, n in enumerate(_sent(folds))
+        for i, n in enumerate(sent)
     ]
 
 
@@ -403,12 +418,28 @@ def _element(masks: Masks, purpose: str, galois: GaloisRing) -> Words:
     return masks.draw(purpose, galois.degree, galois.ring)
 
 
-def _keyed(key: Words, recorded: Recorded, which: str) -> Bytes:
-    """A hash of the shares that u or v is made of, under a key of two parties."""
-    state = hashlib.blake2b(key=key.tobytes(), digest_size=_HASH)
-    for known in recorded.raw(which):
-        state.update(np.ascontiguousarray(known).data)
-    return np.frombuffer(state.digest(), np.uint8)
+class _Hashes:
+    """Of all shares that enter proofs, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, bytes] = {}
+
+    def keyed(self, key: Words, recorded: Recorded, which: str) -> Bytes:
+        """A hash of the shares that u or v is made of, under a key of two parties."""
+        state = hashlib.blake2b(key=key.tobytes(), digest_size=_HASH)
+        for shared, share in recorded.raw(which):
+            made = self._made
+            if shared is not None and prepared(shared).is_weight:
+                made = _WEIGHTS.setdefault(shared, {})
+            if id(share) not in made:  # the ledger, or the tensor, keeps it as it is
+                data = np.ascontiguousarray(share).data
+                made[id(share)] = hashlib.blake2b(data, digest_size=_HASH).digest()
+            state.update(made[id(share)])
+        return np.frombuffer(state.digest(), np.uint8)
+
+
+_WEIGHTS: "WeakKeyDictionary[Shared, dict[int, bytes]]" = WeakKeyDictionary()
+"""Hashes of weights, which are the same in all runs."""
 
 
 def _field(data: Bytes) -> Field:

@@ -3,22 +3,24 @@
 Of a claim the party before the prover knows a group of words, u, the party after it
 one, v, and the claim is u B v = a sum of two numbers, with B known to all. Of a product
 element by element a group is one word; of a message of a recast
-(``protocols.blocks.wraps``) it is 4 or 8:
+(``protocols.blocks.wraps``) it is what follows from a cell or a class, which are few:
 
-- a choice: u B v is the element of the class, one of the two groups has three elements
-  and the other which of them it is, as bits; B is one;
+- a choice of e_0, e_1 and e_2 is e_0, which is a summand of its own, plus (e_1 - e_0)
+  or (e_2 - e_0) or none: one group has these two differences, the other one bit for
+  each. B is one;
 - counts: of cells i0 and i1 and c = 0, 1, 2 the claims are
   (i0 + i1 + 3c + 4) >> 3 = a + [i0 >= 8 - b] with 8a + b = i1 + 3c + 4. Then u has the
-  bits [i0 >= n] for n from 1 to 8, v has which i1 is, and B has, for a row n and a
+  bits [i0 >= n] for n from 1 to 7, v has which i1 is, and B has, for a row n and a
   column i1, the sum over all c of the weight of c if n = 8 - b.
 
-Messages of k bits are right modulo 2^k: their claims are multiplied by 2^(l-k), as all
-the rest is modulo 2^l.
+Words that follow from a cell are never written down: what they are multiplied by is
+looked up, and sums over all rows are sums over those that have a cell.
 
-FIRST words are a row, whose weight is a product of two coins: one of GROUP neighbours,
-and one of its place among them, so that most of the work is by few factors. The claims
-of a row are further multiplied by 1, g, g^2 and so on, and those of one c by the weight
-of c.
+A row has one element of products for each of WORDS, one of recasts for each of FIRST
+words of u. It has a coin as its weight. The claims of a row are further multiplied by
+1, g, g^2 and so on, and those of one c by the weight of c. Messages of k bits are right
+modulo 2^k: the weight of their rows is multiplied by 2^(l-k), as all the rest is modulo
+2^l. No row has messages of two widths.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,78 +30,279 @@ import numpy as np
 import numpy.typing as npt
 
 from ditto.audit.coins import Expander
-from ditto.audit.galois import GaloisRing
-from ditto.audit.soundness import FIRST
+from ditto.audit.galois import GaloisRing, modulus
+from ditto.audit.soundness import FIRST, WORDS
 from ditto.fixedpoint import Words
+from ditto.native import galois as native
 from ditto.protocols.ledger import Message, Relation, WrapClaim
+from ditto.sharing.packing import Bytes
 
-GROUP = 64
-"""Rows whose weights have a coin in common."""
-_CELLS, _COUNTS = 8, 3
-_GROUPS = {Message.COUNTS: _CELLS, Message.CHOICE: 4}
-"""Words of a claim."""
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """Words, FIRST in a row, and a weight for some rows at a time."""
-
-    words: Words
-    """(C, FIRST)."""
-    weights: Words
-    """(R, d)."""
-    counts: npt.NDArray[np.intp]
-    """(R,): how many rows have each weight, one after the other."""
+_CELLS, _CLASSES = 8, 3
+_CHUNK = 1 << 10
+"""Rows whose products of words are in memory at one time."""
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedRows:
-    """Words, FIRST in a row; row GROUP i + j has the weight outer_i inner_j.
+class Kind:
+    """What u, v and B are of the claims of one element."""
 
-    There are ``terms`` runs of such rows, one after the other, of the same weights.
+    u: Words | None
+    """(values, words): the words that follow from a cell; None if they are any."""
+    v: Words | None
+    between: npt.NDArray[np.bool_]
+    """(claims, words of u, words of v): B is the sum of these, each with its weight."""
+
+    @property
+    def claims(self) -> int:
+        """For each element."""
+        return int(self.between.shape[0])
+
+    @property
+    def size(self) -> int:
+        """Words of u for each element."""
+        return int(self.between.shape[1])
+
+
+def _counts() -> npt.NDArray[np.bool_]:
+    """Whether n = 8 - b, (c, n, i1)."""
+    b, n = _sums().T % _CELLS, np.arange(1, _CELLS)
+    return np.asarray(n[:, None] == _CELLS - b[:, None])
+
+
+def _sums() -> npt.NDArray[np.intp]:
+    """i1 + 3c + 4, (8, 3)."""
+    return np.arange(_CELLS)[:, None] + 3 * np.arange(3) + _CELLS // 2
+
+
+_BITS = np.eye(_CLASSES, dtype=np.uint8)[:, 1:]
+"""Of a class."""
+_ONE = np.eye(1, dtype=np.bool_)[None]
+_TWO = np.eye(_CLASSES - 1, dtype=np.bool_)[None]
+SINGLE = Kind(None, None, _ONE)
+COUNTS = Kind(
+    np.tri(_CELLS, _CELLS - 1, -1, np.uint8), np.eye(_CELLS, dtype=np.uint8), _counts()
+)
+ELEMENTS_BEFORE = Kind(None, _BITS, _TWO)
+ELEMENTS_AFTER = Kind(_BITS, None, _TWO)
+RECASTS = COUNTS, ELEMENTS_BEFORE, ELEMENTS_AFTER
+
+
+def dots() -> Kind:
+    """WORDS words, of whose products there is one claim, or a part of one."""
+    return Kind(None, None, np.eye(WORDS, dtype=np.bool_)[None])
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """A coin for each row, times a power of two."""
+
+    coins: Bytes
+    """(C, bytes): their bits."""
+    shifts: Bytes
+    """(C,)."""
+
+    @classmethod
+    def draw(cls, seed: Expander, shifts: Bytes, galois: GaloisRing) -> "RowWeights":
+        """From the seed of all weights."""
+        return cls(seed.packed(len(shifts), galois), shifts)
+
+    @classmethod
+    def draw_coins(cls, seed: Expander, count: int, galois: GaloisRing) -> "RowWeights":
+        """Times one."""
+        return cls.draw(seed, np.zeros(count, np.uint8), galois)
+
+    @classmethod
+    def of(cls, runs: Sequence["RowWeights"]) -> "RowWeights":
+        """Of runs of rows, one after the other."""
+        coins, shifts = [w.coins for w in runs], [w.shifts for w in runs]
+        return cls(np.concatenate(coins), np.concatenate(shifts))
+
+    def for_rows(self, count: int) -> "RowWeights":
+        """Each for so many rows."""
+        of_rows = np.repeat(self.coins, count, axis=0), np.repeat(self.shifts, count)
+        return RowWeights(*of_rows)
+
+    def elements(self, galois: GaloisRing, part: slice = slice(None)) -> Words:
+        """(C, d)."""
+        bits = np.unpackbits(self.coins[part], axis=1)[:, : galois.degree]
+        shifts = self.shifts[part, None].astype(galois.dtype)
+        return np.asarray(bits.astype(galois.dtype) << shifts)
+
+    def sums(self, words: Words, galois: GaloisRing) -> Words:
+        """(A, d): of (C, A) the sum of all rows, each times its weight."""
+        d = galois.degree
+        if native.there(galois.bits, d):
+            return native.sums(words, (self.coins, self.shifts), d)
+        total = galois.zeros(words.shape[1])
+        for part in _parts(len(words)):
+            weights = self.elements(galois, part)
+            total += galois.multiply_words("ca,cd->ad", words[part], weights)
+        return total
+
+    def combined(self, words: Words, galois: GaloisRing) -> Words:
+        """(R, d): of (R, C) the sum of all columns, each times its coin."""
+        if native.there(galois.bits, galois.degree):
+            return native.combined(words, self.coins, galois.degree)
+        return galois.multiply_words("rc,cd->rd", words, self.elements(galois))
+
+    def some(self, which: "slice | npt.NDArray[np.intp]") -> "RowWeights":
+        """Of these rows."""
+        return RowWeights(self.coins[which], self.shifts[which])
+
+    def times(self, elements: Words, galois: GaloisRing) -> Words:
+        """Elements, one for each row, times their weights."""
+        if native.there(galois.bits, galois.degree):
+            weights = self.coins, self.shifts
+            return native.weighted(elements, weights, modulus(galois.degree))
+        weighted = np.empty_like(elements)
+        for part in _parts(len(elements)):
+            of_part = self.elements(galois, part)
+            weighted[part] = galois.times(elements[part], of_part)
+        return weighted
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One side of the claims of one kind."""
+
+    kind: Kind
+    is_u: bool
+    known: Words
+    """Cells (C, n), or words (C, n * words)."""
+    weights: RowWeights
+    of_claims: Words
+    """(n, claims, d): what the claims of a row are multiplied by."""
+
+    @property
+    def codes(self) -> Words | None:
+        """The words that follow from a cell."""
+        return self.kind.u if self.is_u else self.kind.v
+
+    @property
+    def places(self) -> int:
+        """Elements in a row."""
+        return len(self.of_claims)
+
+    def words(self, galois: GaloisRing, part: slice = slice(None)) -> Words:
+        """(C, n * words), of all or some rows."""
+        known = self.known[part]
+        if self.codes is None:
+            return known
+        size = known.shape[1] * self.codes.shape[1]
+        return self.codes[known].reshape(-1, size).astype(galois.dtype)
+
+    def folded(self, powers: Words, galois: GaloisRing) -> Words:
+        """f(r) or g(r) of each row, (C, d), from the powers of r below FIRST: a word of
+        u at a is multiplied by r^a, one of v by what stands between it and u at b,
+        times r^(FIRST - 1 - b)."""
+        n, size, d = self.places, self.kind.size, galois.degree
+        own = powers if self.is_u else powers[::-1]
+        factors = own[: n * size].reshape(n, size, d)
+        if not self.is_u:
+            factors = self._between(factors, galois)
+        if self.codes is None:
+            x = factors.reshape(-1, d)
+            folded = galois.multiply_words("ca,ad->cd", self.known, x)
+        else:
+            codes = self.codes.astype(galois.dtype)
+            table = np.einsum("va,nad->nvd", codes, factors).astype(galois.dtype)
+            folded = _looked_up(table, self.known, galois)
+        return self.weights.times(folded, galois) if self.is_u else folded
+
+    def _between(self, factors: Words, galois: GaloisRing) -> Words:
+        """Factors (n, words of u, d) as those of v."""
+        of_v = galois.zeros(self.places, self.kind.between.shape[2])
+        for c in range(self.kind.claims):
+            scaled = galois.times(factors, self.of_claims[:, c, None])
+            for a, b in np.argwhere(self.kind.between[c]):
+                of_v[:, b] += scaled[:, a]
+        return of_v
+
+
+def products(u: Rows, v: Rows, galois: GaloisRing, first: int) -> Words:
+    """(2 FIRST - 1, d): the coefficients of h in the first fold.
+
+    Of each place of u and place and word of v the sum over all rows of their products
+    is multiplied by what stands between that word of v and a word of u at b: it belongs
+    to X^(a + FIRST - 1 - b).
     """
+    kind, n, d = u.kind, u.places, galois.degree
+    if n == 1 and u.codes is None and v.codes is None:
+        return _diagonals(u, v, galois, first)
+    summed = _pairs(u, v, galois).reshape(n * kind.size, n, -1, d)
+    by_claim = galois.zeros(2 * first - 1, n, kind.claims)
+    for c, b, word in np.argwhere(kind.between):
+        for j in range(n):
+            start = first - 1 - (j * kind.size + b)
+            by_claim[start : start + len(summed), j, c] += summed[:, j, word]
+    factors = galois.matrix(u.of_claims).reshape(-1, d)
+    return galois.multiply_words(
+        "ti,id->td", by_claim.reshape(len(by_claim), -1), factors
+    )
 
-    words: Words
-    """(C, FIRST)."""
-    outer: Words
-    """(ceil(C / terms / GROUP), d)."""
-    inner: Words
-    """(GROUP, d)."""
-    terms: int
-    between: Words
-    """(FIRST, FIRST, d): what stands between u and v."""
 
-    def times_weights(self, elements: Words, galois: GaloisRing) -> Words:
-        """Elements, one for each row of all runs or of one, times their weights."""
-        runs = len(elements) // max(1, len(self.words) // self.terms)
-        size, d = len(self.outer) * GROUP, galois.degree
-        if not len(elements):
-            return elements
-        blocks = elements.reshape(runs, -1, d)
-        padded = np.pad(blocks, [(0, 0), (0, size - blocks.shape[1]), (0, 0)])
-        by_place = padded.reshape(runs, -1, GROUP, d).transpose(2, 0, 1, 3)
-        moved = galois.multiply_words(
-            "jkd,jde->jke", by_place.reshape(GROUP, -1, d), galois.matrix(self.inner)
-        )
-        grouped = moved.reshape(GROUP, runs, -1, d).transpose(2, 1, 0, 3)
-        weighted = galois.multiply_words(
-            "ikd,ide->ike",
-            np.ascontiguousarray(grouped).reshape(len(self.outer), -1, d),
-            galois.matrix(self.outer),
-        )
-        back = weighted.reshape(-1, runs, GROUP, d).transpose(1, 0, 2, 3)
-        trimmed = back.reshape(runs, size, d)[:, : blocks.shape[1]]
-        return np.ascontiguousarray(trimmed).reshape(-1, d)
+def _diagonals(u: Rows, v: Rows, galois: GaloisRing, first: int) -> Words:
+    """Of rows with one claim: the products of their own words."""
+    size = u.kind.size
+    h = galois.zeros(2 * first - 1)
+    for part in _parts(len(u.known), 16 * _CHUNK):
+        left, right = u.known[part], v.known[part]
+        sums = np.zeros((len(left), 2 * size - 1), galois.dtype)
+        for b in range(size):
+            sums[:, size - 1 - b : 2 * size - 1 - b] += left * right[:, b : b + 1]
+        h[first - size : first + size - 1] += u.weights.some(part).sums(sums, galois)
+    return h
 
-    def weights(self, galois: GaloisRing) -> Words:
-        """Of the rows of one run, (C / terms, d)."""
-        count = len(self.words) // self.terms
-        products = galois.multiply_words(
-            "ikd,ide->ike",
-            np.repeat(self.inner[None], len(self.outer), axis=0),
-            galois.matrix(self.outer),
-        )
-        return products.reshape(-1, galois.degree)[:count]
+
+def _pairs(u: Rows, v: Rows, galois: GaloisRing) -> Words:
+    """(n, words of u, n, words of v, d): of all products of words the sums over all
+    rows, times their weights."""
+    n, d, weights = u.places, galois.degree, (u.weights.coins, u.weights.shifts)
+    if native.there(galois.bits, d):
+        if u.codes is not None and v.codes is not None:
+            values = len(u.codes), len(v.codes)
+            found = native.pairs(u.known, v.known, values, weights, d)
+            by_word = np.einsum("jkxyd,xa->jkayd", found, u.codes)
+            return np.asarray(np.einsum("jkayd,yb->jakbd", by_word, v.codes))
+        if u.codes is not None:
+            return _picked(v, u, u.codes, galois).transpose(2, 3, 0, 1, 4)
+        if v.codes is not None:
+            return _picked(u, v, v.codes, galois)
+    of_u, of_v = (x.words(galois, slice(0, 0)).shape[1] for x in (u, v))
+    total = galois.zeros(of_u * of_v)
+    for part in _parts(len(u.known)):
+        left, right = u.words(galois, part), v.words(galois, part)
+        both = (left[:, :, None] * right[:, None]).reshape(len(left), -1)
+        total += u.weights.some(part).sums(both, galois)
+    return total.reshape(n, of_u // n, n, of_v // n, d)
+
+
+def _picked(elements: Rows, cells: Rows, codes: Words, galois: GaloisRing) -> Words:
+    """(n, words, n, words of cells, d). Two cells are looked at as one."""
+    n, values, d = elements.places, len(codes), galois.degree
+    known = np.pad(cells.known, [(0, 0), (0, n % 2)])
+    two = known[:, 0::2] * known.dtype.type(values) + known[:, 1::2]
+    words = elements.known.reshape(len(two), n, -1)
+    weights = elements.weights.coins, elements.weights.shifts
+    found = native.picked(words, two, values**2, weights, d)
+    by_cell = found.reshape(n, -1, values, values, *found.shape[3:])
+    halves = [by_cell.sum(axis=axis, dtype=found.dtype) for axis in (3, 2)]
+    each = np.stack(halves, axis=2).reshape(n, -1, values, *found.shape[3:])[:, :n]
+    return np.asarray(np.einsum("jkysd,yb->jskbd", each, codes))
+
+
+def _looked_up(table: Words, cells: Words, galois: GaloisRing) -> Words:
+    """The sum over k of table[k, cells[:, k]]."""
+    if native.there(galois.bits, galois.degree):
+        return native.looked_up(table, cells)
+    total = galois.zeros(len(cells))
+    for k, values in enumerate(table):
+        total += values[cells[:, k]]
+    return total
+
+
+def _parts(count: int, size: int = _CHUNK) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, count, size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,43 +320,44 @@ class KnownRelation:
                 return int(known.shape[-1])
         raise TypeError("A relation that nobody knows anything of.")
 
-    def words(self, which: str, galois: GaloisRing) -> Words | None:
-        """(N, group): the words of u or of v, if they are known."""
-        known = self.relation.before if which == "u" else self.relation.after
-        if known is None:
-            return None
-        if which == "u" and self.relation.message is Message.COUNTS:
-            cells = np.arange(1, _CELLS + 1, dtype=np.uint8)
-            return np.asarray(known[:, None] >= cells, galois.dtype)
-        size = _GROUPS[self.relation.message]
-        words = np.zeros((self.count, size), galois.dtype)
-        if known.ndim == 1:
-            words[np.arange(self.count), known] = 1
-        else:
-            words[:, : len(known)] = known.T
-        return words * self._scale(galois) if which == "v" else words
+    @property
+    def kind(self) -> Kind:
+        """Of its claims: all three parties find the same."""
+        before, after = self.relation.before, self.relation.after
+        if self.relation.message is Message.COUNTS:
+            return COUNTS
+        if before is not None:
+            return ELEMENTS_BEFORE if before.ndim == 2 else ELEMENTS_AFTER
+        return (
+            ELEMENTS_AFTER
+            if after is not None and after.ndim == 2
+            else (ELEMENTS_BEFORE)
+        )
+
+    def known(self, which: str, galois: GaloisRing) -> Words | None:
+        """Cells or classes (N, 1), or the differences (N, 2): of u or of v."""
+        raw = self.raw(which)
+        if raw is None or raw.ndim == 1:
+            return None if raw is None else raw[:, None]
+        elements = raw.astype(galois.dtype)
+        return np.stack([elements[1] - elements[0], elements[2] - elements[0]], axis=1)
 
     def own(self, galois: GaloisRing) -> Words:
-        """(N, claims): this party's summands; the party after knows more of counts."""
+        """(N, claims): this verifier's summands, without what it knows of the claim."""
         relation = self.relation
         if relation.own is None:
-            return np.zeros((self.count, self.claims), galois.dtype)
+            return np.zeros((self.count, self.kind.claims), galois.dtype)
         own = np.atleast_2d(relation.own).T.astype(galois.dtype)
         if relation.message is Message.COUNTS and relation.after is not None:
-            own = own - _sums()[relation.after].astype(galois.dtype) // _CELLS
-        return np.asarray(own * self._scale(galois))
-
-    @property
-    def claims(self) -> int:
-        """For each element."""
-        return _COUNTS if self.relation.message is Message.COUNTS else 1
+            own = own - (_sums() // _CELLS).astype(galois.dtype)[relation.after]
+        for known in (relation.before, relation.after):
+            if known is not None and known.ndim == 2:
+                own = own - known[0].astype(galois.dtype)[:, None]
+        return np.asarray(own)
 
     def raw(self, which: str) -> Words | None:
         """What u or v is made of."""
         return self.relation.before if which == "u" else self.relation.after
-
-    def _scale(self, galois: GaloisRing) -> np.unsignedinteger:
-        return galois.ring.scalar(1 << galois.bits - self.width)
 
 
 def relations_of(claims: Iterable[WrapClaim], side: str) -> list[KnownRelation]:
@@ -161,93 +365,87 @@ def relations_of(claims: Iterable[WrapClaim], side: str) -> list[KnownRelation]:
     return [KnownRelation(claim.width, getattr(claim, side)) for claim in claims]
 
 
-def _sums() -> npt.NDArray[np.intp]:
-    """i1 + 3c + 4, (8, 3)."""
-    return np.arange(_CELLS)[:, None] + 3 * np.arange(_COUNTS) + _CELLS // 2
-
-
 @dataclass
 class Batch:
     """All claims of one kind in a proof, as a party on one side of it sees them."""
 
-    message: Message | None
-    """None: products, element by element."""
+    kind: Kind
     u: list[list[Words]] = field(default_factory=lambda: [[], []])
     v: list[list[Words]] = field(default_factory=lambda: [[], []])
-    """Of both terms of a claim, (N, group); the second is of products alone."""
+    """Rows of both terms of a claim, what is known of a row's elements side by side.
+    Products alone have a second term."""
     own: list[Words] = field(default_factory=list)
-    """(N, claims)."""
+    """Rows of the party's summands."""
+    shifts: list[Bytes] = field(default_factory=list)
+    """Of the rows."""
+
+    @property
+    def places(self) -> int:
+        """Elements in a row."""
+        return places(self.kind)
 
     def add(self, relation: KnownRelation, galois: GaloisRing) -> None:
         """One message."""
-        for which, parts in (("u", self.u), ("v", self.v)):
-            words = relation.words(which, galois)
-            if words is not None:
-                parts[0].append(words)
-        self.own.append(relation.own(galois))
+        for which, terms in (("u", self.u), ("v", self.v)):
+            known = relation.known(which, galois)
+            if known is not None:
+                terms[0].append(in_rows(known, self.places))
+        self._add_own(relation.own(galois), galois.bits - relation.width)
+
+    def add_products(self, u: Sequence[Words], v: Sequence[Words], own: Words) -> None:
+        """One product: the words of both terms, if they are known, and the summand."""
+        for terms, known in ((self.u, u), (self.v, v)):
+            for term, words in zip(terms, known, strict=False):
+                term.append(in_rows(words[:, None], self.places))
+        self._add_own(own[:, None], 0)
+
+    def _add_own(self, own: Words, shift: int) -> None:
+        self.own.append(in_rows(own, self.places))
+        self.shifts.append(np.full(len(self.own[-1]), shift, np.uint8))
 
     def rows(
         self, seed: Expander, ratio: Words, galois: GaloisRing
-    ) -> tuple[dict[str, GroupedRows], Words]:
-        """Rows of u and v, and the party's summand of the claim."""
-        size = 1 if self.message is None else _GROUPS[self.message]
-        claims = _COUNTS if self.message is Message.COUNTS else 1
-        per_row, of_each = FIRST // size, galois.embed(np.ones(1, galois.dtype))
-        block = galois.embed(np.eye(size, dtype=galois.dtype))
-        if self.message is Message.COUNTS:
-            of_each = seed.coins(claims, galois)
-            block = _of_counts(of_each, galois)
-        own = np.concatenate([np.zeros((0, claims), galois.dtype), *self.own])
-        count = -(-len(own) // per_row)
-        outer, inner = seed.coins(-(-count // GROUP), galois), seed.coins(GROUP, galois)
-        powers = galois.powers(ratio, per_row)
-        of_claims = galois.times(powers[:, None], of_each).reshape(-1, galois.degree)
-        weighted = galois.multiply_words(
-            "ca,ad->cd", in_rows(own.reshape(-1), per_row * claims), of_claims
-        )
-        between = galois.zeros(FIRST, FIRST)
-        for j in range(per_row):
-            part = slice(j * size, (j + 1) * size)
-            between[part, part] = galois.times(block, powers[j])
-        terms = 2 if self.message is None else 1
+    ) -> tuple[dict[str, Rows], Words]:
+        """Rows of u and v, as far as they are known, and the summand of the claim."""
+        if not self.own:
+            return {}, galois.zeros()
+        of_each = galois.embed(np.ones(1, galois.dtype))
+        if self.kind.claims > 1:
+            of_each = seed.coins(self.kind.claims, galois)
+        powers = galois.powers(ratio, self.places)
+        of_claims = galois.times(powers[:, None], of_each)
+        weights = RowWeights.draw(seed, np.concatenate(self.shifts), galois)
         rows = {}
-        for which, parts in (("u", self.u), ("v", self.v)):
-            words = [
-                in_rows(
-                    np.concatenate([np.zeros(0, galois.dtype), *_flat(part)]), FIRST
+        for which, terms in (("u", self.u), ("v", self.v)):
+            known = [words for term in terms for words in term]
+            if known:
+                runs = 1 + bool(terms[1])
+                rows[which] = Rows(
+                    self.kind,
+                    which == "u",
+                    np.concatenate(known),
+                    RowWeights.of([weights] * runs),
+                    of_claims,
                 )
-                for part in parts[:terms]
-            ]
-            rows[which] = GroupedRows(
-                np.concatenate(words), outer, inner, terms, between
-            )
-        of_rows = GroupedRows(weighted, outer, inner, 1, between).weights(galois)
-        return rows, galois.dot(of_rows, weighted)
+        summed = weights.sums(np.concatenate(self.own), galois)
+        return rows, galois.dot(summed, of_claims.reshape(-1, galois.degree))
 
 
-def _of_counts(weights: Words, galois: GaloisRing) -> Words:
-    """B of counts, from the weights of the three c."""
-    block = galois.zeros(_CELLS, _CELLS)
-    for cell, sums in enumerate(_sums()):
-        for c, total in enumerate(sums):
-            block[_CELLS - 1 - total % _CELLS, cell] += weights[c]
-    return block
+def places(kind: Kind) -> int:
+    """Elements in a row of claims of recasts, or of products element by element."""
+    return WORDS if kind is SINGLE else FIRST // kind.size
 
 
-def length_of_batches(relations: Sequence[KnownRelation]) -> int:
+def rows_of(relations: Iterable[KnownRelation]) -> int:
     """Rows of all messages of recasts in a proof."""
-    counts = dict.fromkeys(Message, 0)
-    for relation in relations:
-        counts[relation.relation.message] += relation.count
-    return sum(-(-n * _GROUPS[message] // FIRST) for message, n in counts.items())
+    return sum(-(-each.count // places(each.kind)) for each in relations)
 
 
-def in_rows(words: Words, size: int) -> Words:
-    """Words in rows, the last axis filled up with zeros."""
-    short = -words.shape[-1] % size
-    padded = np.pad(words, [(0, 0)] * (words.ndim - 1) + [(0, short)])
-    return padded.reshape(-1, size)
-
-
-def _flat(parts: Iterable[Words]) -> list[Words]:
-    return [part.reshape(-1) for part in parts]
+def in_rows(known: Words, size: int) -> Words:
+    """(N, k) as rows of ``size`` of them side by side, the last filled with zeros."""
+    count, width = -(-len(known) // size), known.shape[1]
+    if count * size == len(known):
+        return known.reshape(count, size * width)
+    padded = np.zeros((count * size, width), known.dtype)
+    padded[: len(known)] = known
+    return padded.reshape(count, size * width)

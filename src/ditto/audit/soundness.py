@@ -8,9 +8,13 @@ not zero modulo 2, and the coins are all different elements of the field of 2^d 
 modulo 2. So each coin adds its degree over 2^d:
 
 - the weights of the claims: of products of matrices columns, then rows, each linear; of
-  claims in rows (``rows``) those of a row, a product of two, of the claims in it, a
-  polynomial of degree FIRST - 1, and of those of one element, linear;
-- the fold of all rows: FIRST words with FIRST words, degree 2 FIRST - 2;
+  claims in rows (``rows``) the coin of a row, linear, that of the claims in it, a
+  polynomial of degree FIRST / 2 - 1 at most, as no element of a row has fewer than two
+  words there, and those of one element, linear. That some rows are multiplied by powers
+  of two changes nothing: their claims are right modulo fewer bits, and an error in them
+  is still not zero when it is multiplied;
+- the fold of all rows: FIRST words with FIRST words, degree 2 FIRST - 2. Where there
+  are no recasts it is WORDS with WORDS;
 - each later fold: FOLD blocks with FOLD blocks, degree 2 FOLD - 2; the last one has a
   masking block more on either side, degree 2 FOLD;
 - a coin that is zero is replaced by one, so that masks are never multiplied by zero:
@@ -21,19 +25,22 @@ from math import ceil, log2
 
 SOUNDNESS_BITS = 40
 """A deviation goes unnoticed with a chance of at most 2^-40."""
-FIRST = 16
-"""Words that become one element in the first fold. As many again would halve what the
-later folds cost and double this one; it is about the same at 16."""
+WORDS = 16
+"""Words of products that become one element in the first fold. As many again would
+halve what the later folds cost and double this one; it is about the same at 16."""
+FIRST = 64
+"""Words of recasts that do: what they cost is looked up, so they can be more. With more
+than 64 the ring would need more than 48."""
 FOLD = 4
 """Elements that become one in a later fold, of which there are two rounds each. The
 prover multiplies each by this many: more would save rounds and cost products."""
-MOST_FOLDS = 15
-"""Enough for 4^14 elements, or 16 times as many words, in one proof."""
+MOST_FOLDS = 14
+"""Enough for 4^13 elements, or 16 times as many words, in one proof."""
 
 
 def roots(folds: int) -> int:
     """The sum of the degrees: the chance to go unnoticed is this many over 2^d."""
-    weights = 2 + (FIRST - 1) + 1
+    weights = 2 + (FIRST // 2 - 1) + 1
     first, later = 2 * FIRST - 2 + 1, 2 * FOLD - 2 + 1
     return weights + first + (folds - 1) * later + 2
 
