@@ -246,6 +246,26 @@ def test_who_knows_the_coins_too_early_can_cheat(
         assert unseen == knows_coin
 
 
+@pytest.mark.parametrize("name", ["matmul", "wide matmul", "matmul + recast"])
+def test_what_joins_after_the_first_fold_is_not_hidden_in_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No coin of a fold is needed to know what an error makes of the products of
+    matrices, which are added to h(r): taken out of the lowest coefficient of h it would
+    be gone, if h(r) were not multiplied by r before."""
+    case = CASES[name]
+    assert not cheated(
+        monkeypatch,
+        case,
+        case.deal(5),
+        masks_from(5, {}),
+        Rank.P0,
+        knows_coin=False,
+        of_words=False,
+        in_first_fold=True,
+    )
+
+
 def cheated(
     monkeypatch: pytest.MonkeyPatch,
     case: object,
@@ -255,6 +275,7 @@ def cheated(
     *,
     knows_coin: bool,
     of_words: bool,
+    in_first_fold: bool = False,
 ) -> bool:
     """Whether nobody notices."""
     seen: dict[str, Words] = {}
@@ -291,6 +312,10 @@ def cheated(
 
         def corrected(self: proof._Prover, i: int) -> Words:
             sent = coefficients(self, i)
+            if in_first_fold:
+                if i == 0 and seen.get("mine") is self:
+                    sent[0] -= seen["error"]
+                return sent
             at, size = (0, WORDS) if of_words else (1, FOLD)
             if i == at and seen.get("mine") is self:
                 galois = self._galois

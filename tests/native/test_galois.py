@@ -101,7 +101,7 @@ def test_rows_of_recasts(
     rng, galois = np.random.default_rng(seed), GaloisRing(32, degree)
     u, v = rows_of(rng, kind, count, places, galois)
     first = places * kind.size
-    powers = words(rng, first, degree)
+    powers = words(rng, first + 1, degree)
     assert_same(lambda: u.folded(powers, galois))
     assert_same(lambda: v.folded(powers, galois))
     assert_same(lambda: rows.products(u, v, galois, first))
@@ -116,8 +116,9 @@ def test_the_coefficients_are_those_of_the_product(kind: Kind) -> None:
     first = places * kind.size
     powers = galois.powers(words(rng, 5), 2 * first - 1)
     h = rows.products(u, v, galois, first)
-    f, g = (x.folded(powers[:first], galois) for x in (u, v))
-    assert (galois.dot(f, g) == galois.dot(h, powers)).all()
+    f, g = (x.folded(powers[: first + 1], galois) for x in (u, v))
+    r_times_h = galois.times(galois.dot(h, powers), powers[1])
+    assert (galois.dot(f, g) == r_times_h).all()
     left, right = (x.words(galois).reshape(20, places, -1) for x in (u, v))
     claims = np.einsum(
         "rja,cab,rjb->rjc", left, kind.between.astype(np.uint32), right

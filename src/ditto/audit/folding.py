@@ -16,8 +16,11 @@ show each other, are then uniform, because r is a unit.
 The first fold, with L = FIRST, or WORDS where there are no recasts, is of the terms
 that are words (``rows``): each row of them becomes an element of the Galois ring. The
 weights of rows enter there on the side of u, and what stands between u and v on the
-side of v. The terms that are elements from the start join them, and L = FOLD from then
-on.
+side of v. The terms that are elements from the start join them, with their claim c',
+and L = FOLD from then on. So that no wrong h makes up for a wrong c', which the prover
+knows when it gives h, they go on with r f(r) and r h(r) + c': where h is not <f, g>, or
+c' is wrong, X (h - <f, g>) plus the error of c' is a polynomial that is not zero, of
+degree 2L - 1, since that error alone has no X.
 """
 
 import numpy as np
@@ -89,8 +92,8 @@ def masked_products(
 
 
 def fold_first(galois: GaloisRing, x: Vector, r: Words, first: int) -> Words:
-    """f(r) or g(r) of the first fold and the elements, (n, d)."""
-    powers = galois.powers(r, first)
+    """r f(r) or g(r) of the first fold and the elements, (n, d)."""
+    powers = galois.powers(r, first + 1)
     folded = [x.elements, *(rows.folded(powers, galois) for rows in x.rows)]
     count = sum(len(each) for each in folded)
     size = FOLD * -(-max(count, 1) // FOLD)

@@ -269,7 +269,8 @@ class _Verifier:
         size = self._first if i == 0 else FOLD
         self._claim = fold_claim(galois, self._claim, given, r, size)
         if self._folded is None:
-            self._claim = self._claim + self._rest
+            # times r: else a wrong h could make up for the rest, which has no coin yet
+            self._claim = galois.times(self._claim, r) + self._rest
             self._folded = fold_first(galois, self._vector, r, self._first)
         elif last:
             self._folded = fold_last(galois, self._folded, r, self._mask, is_u=is_u)

@@ -192,11 +192,11 @@ class Rows:
         return self.codes[known].reshape(-1, size).astype(galois.dtype)
 
     def folded(self, powers: Words, galois: GaloisRing) -> Words:
-        """f(r) or g(r) of each row, (C, d), from the powers of r below FIRST: a word of
-        u at a is multiplied by r^a, one of v by what stands between it and u at b,
-        times r^(FIRST - 1 - b)."""
+        """r f(r) or g(r) of each row, (C, d), from the powers of r up to FIRST: a word
+        of u at a is multiplied by r^(a + 1), one of v by what stands between it and u
+        at b, times r^(FIRST - 1 - b)."""
         n, size, d = self.places, self.kind.size, galois.degree
-        own = powers if self.is_u else powers[::-1]
+        own = powers[1:] if self.is_u else powers[-2::-1]
         factors = own[: n * size].reshape(n, size, d)
         if not self.is_u:
             factors = self._between(factors, galois)

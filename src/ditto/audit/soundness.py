@@ -13,8 +13,8 @@ modulo 2. So each coin adds its degree over 2^d:
   words there, and those of one element, linear. That some rows are multiplied by powers
   of two changes nothing: their claims are right modulo fewer bits, and an error in them
   is still not zero when it is multiplied;
-- the fold of all rows: FIRST words with FIRST words, degree 2 FIRST - 2. Where there
-  are no recasts it is WORDS with WORDS;
+- the fold of all rows: FIRST words with FIRST words, times the coin, and the elements
+  that join, degree 2 FIRST - 1. Where there are no recasts it is WORDS with WORDS;
 - each later fold: FOLD blocks with FOLD blocks, degree 2 FOLD - 2; the last one has a
   masking block more on either side, degree 2 FOLD;
 - a coin that is zero is replaced by one, so that masks are never multiplied by zero:
@@ -41,7 +41,7 @@ MOST_FOLDS = 14
 def roots(folds: int) -> int:
     """The sum of the degrees: the chance to go unnoticed is this many over 2^d."""
     weights = 2 + (FIRST // 2 - 1) + 1
-    first, later = 2 * FIRST - 2 + 1, 2 * FOLD - 2 + 1
+    first, later = 2 * FIRST - 1 + 1, 2 * FOLD - 2 + 1
     return weights + first + (folds - 1) * later + 2
 
 

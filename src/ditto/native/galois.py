@@ -79,6 +79,8 @@ def pairs(
     """(n, n, values of u, values of v, d): of rows of n cells of u and n of v the sum
     of the weights of those that have these values at these two places."""
     u, v, n = np.ascontiguousarray(u), np.ascontiguousarray(v), u.shape[1]
+    if u.shape != v.shape:
+        raise ValueError("Both have as many cells in as many rows.")
     _demand(u, values[0])
     _demand(v, values[1])
     out = _zeros(degree, n, n, *values)
@@ -93,8 +95,8 @@ def picked(
     the rows that have this value at this one of m cells."""
     words, cells = np.ascontiguousarray(words, np.uint32), np.ascontiguousarray(cells)
     n, m = words.shape[1], cells.shape[1]
-    if words.shape[2] != 2:
-        raise ValueError("Two words are picked at a time.")
+    if words.shape[2] != 2 or len(words) != len(cells):
+        raise ValueError("Two words of each row are picked at a time.")
     _demand(cells, values)
     out = _zeros(degree, n, m, values, 2)
     _call("picked", words, cells, n, m, values, *_with(cells, weights, degree), out)
@@ -104,6 +106,8 @@ def picked(
 def looked_up(table: Words, cells: Bytes) -> Words:
     """(rows, d): the sum over k of table[k, cells[row, k]]."""
     n, values, degree = table.shape
+    if cells.shape[1:] != (n,):
+        raise ValueError(f"There are {n} tables, and cells {cells.shape}.")
     _demand(cells, values)
     padded, cells = _zeros(degree, n, values), np.ascontiguousarray(cells)
     padded[..., :degree] = table
@@ -127,6 +131,8 @@ def _times(
     x: Words, y: Words | None, weights: Weights | None, modulus: tuple[int, ...]
 ) -> Words:
     x, degree = np.ascontiguousarray(x, np.uint32), modulus[-1]
+    if x.shape[1:] != (degree,) or (y is not None and y.shape != x.shape):
+        raise ValueError(f"Elements have {degree} words, and as many rows.")
     lower = np.array(modulus[:-1], np.int64)
     out: Words = np.empty(x.shape, np.uint32)
     coins, shifts = (None, None)
