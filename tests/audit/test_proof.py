@@ -18,6 +18,7 @@ from ditto.sharing import RANKS, Rank, Shared
 
 from .parties import (
     CASES,
+    RECASTS,
     SPLIT_FROM,
     TYPE,
     Alter,
@@ -246,14 +247,16 @@ def test_who_knows_the_coins_too_early_can_cheat(
         assert unseen == knows_coin
 
 
-@pytest.mark.parametrize("name", ["matmul", "wide matmul", "matmul + recast"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "wide matmul", "matmul + recast", "provable matmul in parts"]
+)
 def test_what_joins_after_the_first_fold_is_not_hidden_in_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No coin of a fold is needed to know what an error makes of the products of
     matrices, which are added to h(r): taken out of the lowest coefficient of h it would
     be gone, if h(r) were not multiplied by r before."""
-    case = CASES[name]
+    case = (CASES | RECASTS)[name]
     assert not cheated(
         monkeypatch,
         case,
