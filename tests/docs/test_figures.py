@@ -35,11 +35,13 @@ def table(document: Path, first: str) -> Iterator[list[str]]:
 
 def measured(model: str, network: str, profile: str, what: str) -> dict[str, Any]:
     """The row of a whole model at its usual length, alone."""
+    name, accurate, _ = profile.partition(", accurate GeLU")
+    gelu = "puma" if name == "puma" else "accurate" if accurate else "quad"
     (row,) = [
         row
         for row in result(network.lower())["rows"]
-        if row["model"] == model and row["profile"] == profile and row["batch"] == 1
-        and row["seq"] == (128 if model == "bert-base" else 32)
+        if row["model"] == model and row["profile"] == name and row["gelu"] == gelu
+        and row["batch"] == 1 and row["seq"] == (128 if model == "bert-base" else 32)
     ]  # fmt: skip
     return {**row, **row.get(WHAT.get(what, ""), {})}
 
