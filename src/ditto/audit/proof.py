@@ -440,7 +440,8 @@ class _Hashes:
 
 
 _WEIGHTS: "WeakKeyDictionary[Shared, dict[int, bytes]]" = WeakKeyDictionary()
-"""Hashes of weights, which are the same in all runs."""
+"""Hashes of weights, which are the same in all runs: of a file of weights that changes
+under an honest party only the end of a proof, step 4, takes note."""
 
 
 def _field(data: Bytes) -> Field:

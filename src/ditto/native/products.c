@@ -305,7 +305,8 @@ vnni_panels(const u32 *x, const __m512i *w, i64 wide, const int panels, i64 step
 }
 
 /* ``wide``: vectors from a panel to the next. */
-FOR_VNNI WITHOUT_SPILLS static void vnni_block(const u32 *x, const __m512i *w, i64 wide, i64 steps, Target to) {
+FOR_VNNI WITHOUT_SPILLS static void vnni_block(const u32 *x, const __m512i *w, i64 wide,
+                                               i64 steps, Target to) {
     if (to.columns > COLUMNS)
         vnni_panels(x, w, wide, 2, steps, to);
     else
