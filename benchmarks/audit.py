@@ -44,6 +44,11 @@ _PROTOCOLS: dict[str, tuple[FxpType, _Run, tuple[tuple[int, ...], ...]]] = {
     "matmul": (_TYPE, lambda p, x, y: einsum(p, "ij,jk->ik", x, y), ((6, 5), (5, 4))),
     "sum of squares": (_TYPE, sum_of_squares, ((6, 8),)),
     "recast": (_PRODUCT, lambda p, x: recast_in_place(p, x, _TYPE), ((6, 5),)),
+    "checked recast": (
+        _PRODUCT,
+        lambda p, x: recast_in_place(p, x, _TYPE, checked=True),
+        ((6, 5),),
+    ),
     "upcast": (_TYPE, lambda p, x: recast_in_place(p, x, FxpType(64, 18)), ((6, 5),)),
     "multiply + recast": (
         _TYPE,

@@ -133,19 +133,15 @@ def _column(
     )
 
 
-def _told(
-    rate: float, epochs: float, logits: tuple[float, float] | None = None
-) -> Json:
-    """A learning rate and epochs, and those of the stage logits."""
-    told: Json = {"learning_rate": rate, "num_train_epochs": epochs}
-    if logits is not None:
-        told |= zip(
-            ("logits_learning_rate", "logits_num_train_epochs"), logits, strict=True
-        )
-        told["metric_for_best_model"] = "agreement"
-    return told
+def _told(rate: float, epochs: float) -> Json:
+    """A learning rate and epochs."""
+    return {"learning_rate": rate, "num_train_epochs": epochs}
 
 
+_HIDDEN: Json = {"stages": ("hidden",)}
+"""Small tasks are known by heart: the logits of their training texts teach nothing more
+(on CoLA a stage of logits took a student from 95.7 to 94.1 % of its teacher's labels).
+"""
 _SHORT = {"max_seq_length": 64, "length_buckets": (8, 12, 16, 24, 32)}
 _GPT2: Json = {
     "config_name": "gpt2-base",
@@ -157,33 +153,37 @@ _PAIRS = {"length_buckets": (64, 128)}
 COLUMNS = (
     _column(
         "minilm", "cola", 40, _told(1e-4, 3) | _SHORT | {"length_buckets": (16, 32)},
-        _told(3e-4, 2, (1e-4, 1)) | _SHORT | {"metric_for_best_model": MATTHEWS},
-        metric=MATTHEWS,
+        _told(1e-4, 2) | _SHORT | _HIDDEN, metric=MATTHEWS,
     ),
     _column(
-        "minilm", "sst2", 64, _told(1e-4, 1), _told(3e-4, 2, (1e-4, 1)), samples=16000
+        "minilm", "sst2", 64, _told(1e-4, 1), _told(1e-4, 2) | _HIDDEN, samples=16000
     ),
     _column("minilm", "rte", 128, _told(1e-4, 3) | _PAIRS,
-            _told(3e-4, 2, (1e-4, 1)) | _PAIRS),
+            _told(1e-4, 3) | _HIDDEN | _PAIRS),
     _column("minilm", "qnli", 128, _told(1e-4, 1) | _PAIRS,
-            _told(3e-4, 1, (1e-4, 1)) | _PAIRS),
+            _told(1e-4, 2) | _HIDDEN | _PAIRS),
     _column(
         "mpnet", "cola", 40, _told(3e-5, 2) | _SHORT,
-        _told(1e-4, 2, (3e-5, 1)) | _SHORT, metric=MATTHEWS,
+        _told(5e-5, 2) | _SHORT | _HIDDEN, metric=MATTHEWS,
     ),
-    _column("mpnet", "sst2", 64, _told(3e-5, 1), _told(1e-4, 1, (3e-5, 1)),
+    _column("mpnet", "sst2", 64, _told(3e-5, 1), _told(5e-5, 2) | _HIDDEN,
             samples=8000),
     _column(
         FROM_NOTHING, "wikitext", 64, _told(2e-3, 1) | _GPT2,
-        _told(1e-3, 1, (5e-4, 1)) | {"max_steps": 300, "max_eval_samples": 256},
+        _told(1e-3, 1) | {
+            "max_steps": 300, "max_eval_samples": 256, "logits_learning_rate": 5e-4,
+            "logits_num_train_epochs": 1, "metric_for_best_model": "agreement",
+        },
         metric=PERPLEXITY,
     ),
 )  # fmt: skip
 TINY = (
     _column(
-        "tiny", "cola", 8, _told(1e-2, 8), _told(1e-3, 1, (1e-3, 1)), metric=MATTHEWS
+        "tiny", "cola", 8, _told(1e-2, 8),
+        _told(1e-3, 1) | {"logits_learning_rate": 1e-3, "logits_num_train_epochs": 1},
+        metric=MATTHEWS,
     ),
-)
+)  # fmt: skip
 
 
 @dataclass

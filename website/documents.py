@@ -300,6 +300,7 @@ stages.{{stage}}.best_step | integer or null | Whose parameters were kept.
 stages.{{stage}}.loss | number or null | At the end.
 stages.{{stage}}.seconds | seconds | Of the stage.
 stages.{{stage}}.eval_{{metric}}? | number | Scores of the kept parameters.
+left_out | list | Stages that made the student no better: not in its weights.
 interrupted | true or false | Whether Ctrl-C ended it; the command then ends with 130.
 """,
     "verify": """

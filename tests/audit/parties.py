@@ -22,6 +22,7 @@ from ditto.protocols import (
 from ditto.protocols.channel import Channel
 from ditto.protocols.cost import Cost
 from ditto.protocols.ledger import Ledger
+from ditto.protocols.multiply import multiply_task
 from ditto.protocols.party import Exchange, Field, Inbox, Party
 from ditto.runtime.trio import raise_first, run_together
 from ditto.sharing import RANKS, Rank, Shared, deal
@@ -57,8 +58,8 @@ def product(subscripts: str, *rest: object) -> Protocol:
     return lambda party, x, y: einsum(party, subscripts, x, y, *rest)  # type: ignore[arg-type]
 
 
-def _recast(to: FxpType) -> Protocol:
-    return lambda party, x: recast_in_place(party, x, to)
+def _recast(to: FxpType, *, checked: bool = False) -> Protocol:
+    return lambda party, x: recast_in_place(party, x, to, checked=checked)
 
 
 CASES = {
@@ -103,8 +104,18 @@ RECASTS = {
     "provable sum of squares": Case(
         lambda p, x: sum_of_squares(p, x, TYPE, provable=True), ((4, 8),)
     ),
+    "checked truncate": Case(_recast(TYPE, checked=True), ((4, 4),), FxpType(32, 20)),
+    "checked upcast": Case(_recast(WIDE, checked=True), ((2, 4),), TYPE),
+    "checked wide truncate": Case(
+        _recast(WIDE, checked=True), ((2, 4),), FxpType(64, 36)
+    ),
+    "checked square in parts": Case(
+        lambda p, x: p.run_task(multiply_task(x, x, TYPE, checked=True, provable=True)),
+        ((9, 8),),
+    ),
 }
-"""Provable recasts, by themselves and after every kind of product."""
+"""Provable recasts, by themselves and after every kind of product, also checked. What
+is checked has a multiple of eight elements: no bit of a message is of no use."""
 SPLIT_FROM = 48
 """Elements from which a tensor is cut in parts here."""
 
@@ -160,6 +171,8 @@ class Outcome:
     exchanges: int
     fields: list[int]
     """Sent in each exchange."""
+    range_word: int
+    """This party's part of the range check."""
     received: list[tuple[int, Words]] = field(default_factory=list)
     """In the proof: bits of an element, and the elements."""
 
@@ -205,6 +218,7 @@ def audited(
             before,
             party.exchanges - before,
             party.fields,
+            party.range_word,
             party.received,
         )
 

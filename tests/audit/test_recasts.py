@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from ditto.audit import rows
+from ditto.audit import relations, rows
 from ditto.audit.proof import Fault
 from ditto.fixedpoint import FxpType, Words
 from ditto.protocols import party, recast_in_place
-from ditto.protocols.blocks import VERDICT_BITS, wraps
-from ditto.protocols.ledger import Relation
+from ditto.protocols.blocks import wraps
+from ditto.protocols.ledger import Message, Relation
+from ditto.protocols.party import Exchange
 from ditto.sharing import RANKS, Rank, Shared
 
 from .parties import (
@@ -49,7 +50,7 @@ def test_wraps_are_right_and_what_is_wrong_is_noted_for_every_sharing() -> None:
         x0, x1, x2 = every_sharing(x)
         total = x0.astype(np.intp) + x1 + x2
         w = wraps._WRAPS[cells(x2, 3) // 3, cells(x0, 3), cells(x1, 3)]
-        flags = wraps._FLAGGED[cells(x2, 4) // 3, cells(x0, 4), cells(x1, 4)]
+        flags = wraps.FLAGGED[cells(x2, 3), cells(x0, 3), cells(x1, 3)]
         right = total - w.astype(np.intp) * size == x + size // 4
         if abs(x) < size // 4:
             assert right.all()
@@ -112,22 +113,27 @@ def test_a_wrong_share_that_is_used_is_caught(rank: Rank, which: str) -> None:
     assert any(o.caught for o in outcomes)
 
 
-def test_flags_of_the_range_are_not_proved() -> None:
-    """Named in docs/explanation/audit.md: a party may hide that a value left it."""
-    case = Case(
-        lambda p, x: recast_in_place(p, x, TYPE, checked=True),
-        ((3, 5),),
-        FxpType(32, 20),
-    )
-    rng = np.random.default_rng(1)
-    operands, source = case.deal(1), masks_from(1, {})
-    reference = audited(case, operands, source)
-    last = max(reference, key=lambda o: o.fields[0]).fields[0] - 1
-    (rank,) = (o.rank for o in reference if o.fields[0] == last + 1)
-    alter = {rank: flip(0, rng, which=last)}
-    outcomes = audited(case, operands, source, alter=alter)
-    assert [o.fault for o in outcomes] == [None] * 3
-    assert VERDICT_BITS == 40
+@pytest.mark.parametrize("case_of_x2", range(wraps.FLAG_CLASSES))
+def test_flags_of_one_class_that_are_changed_are_caught(case_of_x2: int) -> None:
+    """Else the client would be alarmed only if a share is of that class, which who
+    changed them does not know: one bit of a secret, if the client asks again."""
+    case, source = RECASTS["checked truncate"], masks_from(1, {})
+    x1 = np.random.default_rng(2).integers(0, 1 << 32, 8, np.uint32)
+    x2 = np.arange(8, dtype=np.uint32) << 28  # of which the top three bits are 0 to 3
+    shares = [-x1 - x2, x1, x2]  # of zero
+    operands = [(Shared(shares[i], shares[(i + 1) % 3], case.type),) for i in range(3)]
+    sender = Rank.P0  # of the first instance
+
+    def alter(number: int, exchanges: dict[int, Exchange]) -> None:
+        if number == 0:
+            flags = exchanges[0].send[Rank.P2][-1].values
+            flags ^= np.uint8(1 << case_of_x2)
+
+    outcomes = audited(case, operands, source, alter={sender: alter})
+    word = np.bitwise_xor.reduce([outcome.range_word for outcome in outcomes])
+    assert (word != 0) == (case_of_x2 < 4)
+    faults = [o.fault for o in honest(outcomes, sender)]
+    assert all(isinstance(f, Fault) and f.prover == sender for f in faults)
 
 
 def words_of(known: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
@@ -135,9 +141,11 @@ def words_of(known: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
     return known if codes is None else codes[known[:, 0]]
 
 
-@pytest.mark.parametrize("message", ["counts", "elements before", "elements after"])
+@pytest.mark.parametrize(
+    "message", ["counts", "elements before", "elements after", "flags"]
+)
 def test_what_a_party_knows_adds_up(message: str) -> None:
-    """u B v of both sides is the sum of both summands, as ``rows`` says."""
+    """u B v of both sides is the sum of both summands, as ``relations`` says."""
     galois = rows.GaloisRing(32, 3)
     rng = np.random.default_rng(2)
     i0, i1 = (rng.integers(0, 8, 100, np.uint8) for _ in range(2))
@@ -145,7 +153,9 @@ def test_what_a_party_knows_adds_up(message: str) -> None:
     m = (wraps._WRAPS[:, i0, i1] - r) & np.uint8(31)
     which = i0 % np.uint8(3)
     picked = (wraps._chosen(r, which) - k1) & 31
-    counts, choice = rows.Message.COUNTS, rows.Message.CHOICE
+    bits = rng.integers(0, 256, 100, np.uint8)
+    flags = wraps._FLAGS[i0, i1] ^ bits
+    counts, choice = Message.COUNTS, Message.CHOICE
     sides = {
         "counts": (Relation(counts, i0, None, m), Relation(counts, None, i1, r)),
         "elements before": (
@@ -156,8 +166,13 @@ def test_what_a_party_knows_adds_up(message: str) -> None:
             Relation(choice, which, None, k1),
             Relation(choice, None, r, picked),
         ),
+        "flags": (
+            Relation(Message.FLAGS, i0, None, flags),
+            Relation(Message.FLAGS, None, i1, bits),
+        ),
     }[message]
-    before, after = (rows.KnownRelation(5, relation) for relation in sides)
+    width = 1 if message == "flags" else 5
+    before, after = (relations.KnownRelation(width, relation) for relation in sides)
     assert before.kind is after.kind
     kind, u, v = before.kind, before.known("u", galois), after.known("v", galois)
     assert u is not None
@@ -167,7 +182,7 @@ def test_what_a_party_knows_adds_up(message: str) -> None:
         block = kind.between[c].astype(np.uint32)
         left, right = words_of(u, kind.u), words_of(v, kind.v)
         product = np.einsum("na,ab,nb->n", left, block, right, dtype=np.uint32)
-        assert ((product - own[:, c]) % 32 == 0).all()
+        assert ((product - own[:, c]) % (1 << width) == 0).all()
 
 
 def test_shares_of_honest_parties_agree_whatever_the_third_sends() -> None:

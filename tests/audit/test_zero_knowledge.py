@@ -30,7 +30,7 @@ DEGREE, FIRST = 2, 8
 SENT_FIRST = 2 * FIRST - 2
 """As many at least."""
 ALL = CASES | RECASTS
-COVERED = ["matmul", "sum of few squares", "truncate"]
+COVERED = ["matmul", "sum of few squares", "truncate", "checked truncate"]
 
 
 @pytest.fixture(autouse=True)

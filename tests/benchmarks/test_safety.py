@@ -199,9 +199,12 @@ def test_a_search_ends_in_time(form: Form) -> None:
 
 
 def short_bert(path: Path) -> Path:
-    """A BERT of 32 positions: few lengths, so few plans."""
+    """A BERT of 32 positions: few lengths, so few plans; its last word goes far."""
     model = load_model(bert_folder(path, layers=1))
-    model.params["embeddings"]["position"] = model.params["embeddings"]["position"][:32]
+    embeddings = model.params["embeddings"]
+    embeddings["position"] = embeddings["position"][:32]
+    embeddings["word"] = embeddings["word"].copy()
+    embeddings["word"][-1] *= 2.5
     write_model(path, model.with_config(max_position_embeddings=32))
     return path
 
@@ -218,7 +221,7 @@ def test_what_leaves_a_range_is_flagged_by_simulator_and_parties_alike(
     try:
         ends = climbs(subject.form, subject.probe(8), 8, 12, ticks())
         worst = min(ends, key=lambda climb: climb.bits)
-        assert worst.bits < 0
+        assert worst.bits < -0.5  # far enough that every run is wrong, so flagged
         case = Case(ADVERSARIAL, 0, worst.row, 8)
         outcome = subject.simulate(case, seed=0)
         assert not outcome.inside

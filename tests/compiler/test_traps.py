@@ -118,6 +118,21 @@ def test_refused_with_a_sentence(name: str) -> None:
         ditto.compile(function, given, calibration=[tuple(given)])
 
 
+@pytest.mark.parametrize("fill", [4.0, -6.0])
+def test_a_constant_among_scores_is_a_score(fill: float) -> None:
+    """Only what lies endlessly low is hidden from the maximum."""
+
+    def function(x: jax.Array) -> jax.Array:
+        here = jnp.arange(16) == 3
+        return jax.nn.softmax(jnp.where(here, fill, x @ x.T / 16), -1)
+
+    x = np.random.default_rng(0).normal(size=(16, 8)).astype("f")
+    plan = ditto.compile(function, (x,), calibration=[(x,)])
+    run = ditto.run_local(plan, (x,))
+    assert run.in_range
+    assert np.abs(run.result - function(x)).max() < 0.005
+
+
 def test_masked_scores_that_serve_something_else_are_not_changed() -> None:
     def function(s: jax.Array, m: jax.Array) -> Any:
         z = jnp.where(m, s, -2000.0)

@@ -42,7 +42,8 @@ from ditto.protocols.registry import PROTOCOLS, Form, Protocol
 from ditto.protocols.table_function import table_function
 from ditto.runtime.trio import raise_first, run_together
 from ditto.sharing import RANKS, Rank, Shared, Stream, deal, derive_key
-from ditto.sharing.points import Corrections, tree_levels
+from ditto.sharing.payloads import payload_levels
+from ditto.sharing.point_trees import Corrections
 
 from .scripted import Name, ScriptedParty, knows
 
@@ -243,16 +244,12 @@ def small_pieces(rounds: Rounds) -> tuple[Run, Operands]:
     ]
 
 
-def small_table(
-    function: Function, widths: Literal[1, 2], rounds: Rounds
-) -> tuple[Run, Operands]:
+def small_table(function: Function, widths: Literal[1, 2]) -> tuple[Run, Operands]:
     source = fxp(32, 16)
-    table = TableFunction(function, source, fxp(32, 20), 65536, 98304, widths=widths)
+    table = TableFunction(function, source, fxp(32, 20), 65536, 90112, widths=widths)
     assert {scale.cells for scale in table.scales} == {8}
     x = deal(source.ring.reduce(np.full(1, 80000)), source)
-    return lambda p, x: table_function(p, x, table, rounds, checked=True), [
-        [s] for s in x
-    ]
+    return lambda p, x: table_function(p, x, table, checked=True), [[s] for s in x]
 
 
 def in_parts(run: Run, *kinds: FxpType) -> tuple[Run, Operands]:
@@ -294,9 +291,9 @@ CASES: dict[str, Callable[[], tuple[Run, Operands]]] = {
     "exponential in one": partial(small_exponential, 1),
     "piecewise quadratic in two": partial(small_pieces, 2),
     "piecewise quadratic in one": partial(small_pieces, 1),
-    "reciprocal in one": partial(small_table, "reciprocal", 1, 1),
-    "rsqrt in two": partial(small_table, "rsqrt", 1, 2),
-    "reciprocal of two widths": partial(small_table, "reciprocal", 2, 2),
+    "reciprocal": partial(small_table, "reciprocal", 1),
+    "rsqrt": partial(small_table, "rsqrt", 1),
+    "reciprocal of two widths": partial(small_table, "reciprocal", 2),
     **{
         f"{name} in parts, rounds={rounds}": partial(in_parts, run, *kinds)
         for rounds in (1, 2, 3)
@@ -339,8 +336,8 @@ def _uniform_corrections(monkeypatch: pytest.MonkeyPatch) -> None:
     What P0 and P2 expand from them stays with them: zeros serve as well.
     """
 
-    def drawn(indices: Words, *_: object, depth: int, bits: int) -> Corrections:
-        count, levels = indices.size, tree_levels(depth, bits)
+    def drawn(indices: Words, *_: object, depth: int) -> Corrections:
+        count, levels = indices.size, payload_levels(depth)
         PLAYING.calls += 1
         whose = f"P{PLAYING.party.rank:d}"
 
@@ -351,16 +348,16 @@ def _uniform_corrections(monkeypatch: pytest.MonkeyPatch) -> None:
         return Corrections(
             take("seeds", 2 * count * levels, Ring(64)).reshape(count, levels, 2),
             take("rights", count * levels, Ring(1)).reshape(count, levels),
-            take("last", 2 * count, Ring(64)).reshape(count, 2),
+            take("last", 3 * count, Ring(64)).reshape(count, 3),
         )
 
     def rows(roots: Words, *others: Words, side: int) -> Words:
         table = others[2]
         assert side in (0, 1)
-        return np.zeros((len(roots), len(table)), np.uint32)
+        return np.zeros((len(roots), len(table)), np.uint64)
 
-    monkeypatch.setattr(module("table_function"), "correct_points", drawn)
-    monkeypatch.setattr(module("table_function"), "rows_at_points", rows)
+    monkeypatch.setattr(module("table_function"), "correct_payloads", drawn)
+    monkeypatch.setattr(module("table_function"), "products_at_payloads", rows)
 
 
 @pytest.mark.parametrize("case", CASES)

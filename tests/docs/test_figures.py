@@ -117,14 +117,16 @@ def test_utility() -> None:
     said = [*table(RESULTS / "README.md", "column")]
     modes = {"float": "float", "simulator": "simulate", "three parties": "mpc"}
     tasks = {"CoLA": "cola", "SST-2": "sst2", "RTE": "rte", "WikiText-2": "wikitext"}
-    task = ""
+    models = {"MiniLM": "minilm", "MPNet": "mpnet", "GPT-2": "gpt2"}
+    model = task = ""
     for column, row, mode, _, score, lost, _ in said:
+        model = next((models[name] for name in models if name in column), model)
         task = next((tasks[name] for name in tasks if name in column), task)
+        key = (model, task, row.strip("`"), modes[mode])
         (found,) = [
             each
             for each in rows
-            if (each["task"], each["row"], each["mode"])
-            == (task, row.strip("`"), modes[mode])
+            if (each["model"], each["task"], each["row"], each["mode"]) == key
         ]
         digits = 2 if task == "wikitext" else 4
         assert score == f"{found['score']:.{digits}f}"

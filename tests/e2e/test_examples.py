@@ -32,5 +32,6 @@ def test_compile_a_function() -> None:
     found = re.search(r"largest error (\S+), (\S+) MB, (\d+) rounds", said)
     assert found is not None, said
     assert float(found.group(1)) < 0.01
-    assert f"{found.group(2)} MB" in TUTORIAL.read_text()
+    cost = f"{found.group(2)} MB, {found.group(3)} rounds"
+    assert cost in TUTORIAL.read_text()
     assert "einsum + recast" in said

@@ -15,6 +15,7 @@ from ditto.compiler import compile as compile_plan
 from ditto.errors import SetupError
 from ditto.fixedpoint import Array
 from ditto.models import Model, load_model, random_model
+from ditto.models.families import find_family
 from ditto.models.layers import rms_norm
 from ditto.models.preparation import Preparation, Split, prepare
 from ditto.models.random import PRESETS
@@ -152,12 +153,44 @@ def test_queries_are_scaled_where_the_root_is_no_power_of_two(
     assert prepare(ready, _no_samples).model(ready) is ready
 
 
+@pytest.mark.parametrize(
+    ("architecture", "model_type"),
+    [
+        ("BertForSequenceClassification", "bert"),
+        ("BertForMaskedLM", "bert"),
+        ("RobertaForTokenClassification", "roberta"),
+        ("DistilBertModel", "distilbert"),
+        ("MPNetModel", "mpnet"),
+    ],
+)
+def test_what_a_normalisation_loses_is_left_out_of_weights(
+    architecture: str, model_type: str
+) -> None:
+    config = {**PRESETS["bert-tiny"], "model_type": model_type}
+    for name, own in find_family(model_type).attribute_map.items():
+        config[own] = config.get(name)
+    sizes = {"vocab_size": 64, "pad_token_id": 0}
+    model = random_model({**config, "architectures": [architecture]}, **sizes)
+    ids, mask = _texts(2)
+    ready = prepare(model, _no_samples).model(model)
+    assert ready.config.centred_maps
+    tied = architecture == "BertForMaskedLM"  # its head reads the words' table
+    assert ready.config.centred_tables != tied
+    expected = np.asarray(model.apply(model.params, ids, mask))
+    got = np.asarray(ready.apply(ready.params, ids, mask))
+    assert np.abs(got - expected).max() <= 1e-5 * max(1, np.abs(expected).max())
+    for layer in ready.params["layers"]:
+        for name in ("output", "down"):
+            for rows in layer[name].values():
+                assert np.abs(rows.mean(-1)).max() < 1e-6
+    assert prepare(ready, _no_samples).params(ready.params) is ready.params
+
+
 def test_other_models_stay_as_they_are() -> None:
-    for name, sizes in (("bert-tiny", {"hidden_size": 32}), ("gpt2-tiny", {})):
-        model = random_model(name, **sizes)
-        preparation = prepare(model, _no_samples)
-        assert preparation.model(model) is model
-        assert preparation.params(model.params) is model.params
+    model = random_model("gpt2-tiny")
+    preparation = prepare(model, _no_samples)
+    assert preparation.model(model) is model
+    assert preparation.params(model.params) is model.params
 
 
 def _no_samples() -> tuple[Array, Array]:

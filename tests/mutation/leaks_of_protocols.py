@@ -17,6 +17,7 @@ CONJUNCTION = hidden("conjunction in two")
 BIT_PRODUCT = hidden("truncate ours-three-rounds from=fxp14.9 to=fxp14.4")
 EXP = hidden("exponential in two")
 PIECES = hidden("piecewise quadratic in two")
+PAYLOADS = "sharing/test_payloads.py::"
 
 VERIFIER = (
     "audit/test_zero_knowledge.py::test_all_that_a_verifier_receives_is_hidden"
@@ -51,7 +52,7 @@ MASKS_OF_PROTOCOLS = (
     Leak(
         "wraps: flags of classes without masks",
         "protocols/blocks/wraps.py",
-        (("hidden = _BYTES.subtract(flags, ", "hidden = _BYTES.subtract(flags, 0 * "),),
+        (("^ _flag_masks(role.next, count)", ""),),
         "P2 sees where the cells of shares 0 and 1 begin",
         (hidden("truncate provable from=fxp32.20 to=fxp32.12 range=checked"),),
     ),
@@ -93,18 +94,6 @@ MASKS_OF_PROTOCOLS = (
             "audit/test_proof.py::"
             "test_different_shares_are_found_before_anything_is_shown",
         ),
-    ),
-    Leak(
-        "two to three: k2 is k0, in a table function",
-        "protocols/blocks/two_to_three.py",
-        (
-            (
-                "(shared.draw(name, count, group.ring) for name in names)",
-                "(shared.draw(names[0], count, group.ring),) * 2",
-            ),
-        ),
-        "P1 sees the difference of what P0 and P2 hold of the row",
-        (hidden("rsqrt in two"),),
     ),
     Leak(
         "two to three: k2 is k0, in a fused product",
@@ -295,18 +284,23 @@ MASKS_OF_PROTOCOLS = (
         (MULTIPLY,),
     ),
     Leak(
-        "known product: one mask for both summands of the factors",
-        "protocols/blocks/known_product.py",
+        "payloads: the last correction lacks what the other side generates",
+        "sharing/payloads.py",
         (
             (
-                """drawn.draw(name, known.size, ring).reshape(known.shape)
-        for name in ("factors 0", "factors 2")""",
-                """drawn.reshape(known.shape) for drawn in
-        [drawn.draw("factors 0", known.size, ring)] for _ in (0, 2)""",
+                "last = payloads - values[0] + values[1]",
+                "last = payloads - values[0] + values[0]",
             ),
         ),
-        "P1 sees the difference of what P0 and P2 hold of a parabola",
-        (hidden("rsqrt in two"),),
+        "P0 and P2 see what x lies off the middle of its cell",
+        (PAYLOADS + "test_corrections_tell_nothing_of_the_payload",),
+    ),
+    Leak(
+        "payloads: two words of a leaf are generated alike",
+        "sharing/payloads.py",
+        (("generate(generators.more, seeds)", "generate(generators.leaf, seeds)"),),
+        "P0 and P2 see the difference of two words of the payload",
+        (PAYLOADS + "test_corrections_tell_nothing_of_the_payload",),
     ),
     Leak(
         "table product: one mask for all entries",

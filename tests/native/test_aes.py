@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from ditto.fixedpoint import Ring
 from ditto.native import aes
-from ditto.sharing import Stream, points
-from ditto.sharing.points import expand_points, rows_at_points, split_points
+from ditto.sharing import Stream
+from ditto.sharing.payloads import correct_payloads, products_at_payloads
+from ditto.sharing.points import expand_points, split_points
 
 T = TypeVar("T")
 pytestmark = pytest.mark.skipif(
@@ -63,17 +64,21 @@ def test_vectors_of_points(depth: int, bits: int, side: int, count: int) -> None
 
 @pytest.mark.parametrize("depth", [8, 64, 512])
 @pytest.mark.parametrize("count", [1, 3, 200])
-def test_rows_of_tables_at_points(depth: int, count: int) -> None:
+def test_tables_at_payloads(depth: int, count: int) -> None:
     rng = np.random.default_rng(depth)
     indices, turns = (rng.integers(0, depth, count).astype(np.uint32) for _ in range(2))
     roots = rng.integers(0, 2**64, (2, count, 2), np.uint64)
-    table = rng.integers(0, 2**32, (5, depth), np.uint32)
+    table = rng.integers(0, 2**64, (5, depth), np.uint64)
+    payloads = rng.integers(0, 2**64, (count, 3), np.uint64)
+    words = (0, 2, 1, 1, 0)
     doubled, salt = np.concatenate([table, table], axis=1), rng.bytes(16)
-    fixes = points.correct_points(indices, roots, salt, depth=depth, bits=32)
+    fixes = correct_payloads(indices, payloads, roots, salt, depth=depth)
 
     def shares() -> np.ndarray:
         sides = [
-            rows_at_points(roots[side], fixes, salt, doubled, turns, side=side)
+            products_at_payloads(
+                roots[side], fixes, salt, doubled, words, turns, side=side
+            )
             for side in (0, 1)
         ]
         return np.stack(sides)
@@ -81,4 +86,4 @@ def test_rows_of_tables_at_points(depth: int, count: int) -> None:
     made = shares()
     np.testing.assert_array_equal(made, without_library(shares))
     picked = table[:, (indices + turns) % np.uint32(depth)].T
-    np.testing.assert_array_equal(made[0] + made[1], picked)
+    np.testing.assert_array_equal(made[0] + made[1], picked * payloads[:, words])

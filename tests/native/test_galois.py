@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from ditto.audit import rows
 from ditto.audit.galois import GaloisRing
-from ditto.audit.rows import COUNTS, ELEMENTS_AFTER, ELEMENTS_BEFORE, Kind, RowWeights
+from ditto.audit.relations import (
+    COUNTS,
+    ELEMENTS_AFTER,
+    ELEMENTS_BEFORE,
+    FLAGS,
+    SINGLE,
+    Kind,
+)
+from ditto.audit.rows import RowWeights
 from ditto.native import galois as native
 
 T = TypeVar("T")
@@ -20,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 DEGREES = st.sampled_from([2, 5, 8, 16, 17, 33, 48, 63, 64])
 SEEDS = st.integers(0, 2**32)
 ROWS = st.sampled_from([0, 1, 2, 127, 128, 129, 300])
-KINDS = st.sampled_from([COUNTS, ELEMENTS_BEFORE, ELEMENTS_AFTER])
+KINDS = st.sampled_from([COUNTS, ELEMENTS_BEFORE, ELEMENTS_AFTER, FLAGS])
 
 
 def without_library(compute: Callable[[], T]) -> T:
@@ -107,7 +115,9 @@ def test_rows_of_recasts(
     assert_same(lambda: rows.products(u, v, galois, first))
 
 
-@pytest.mark.parametrize("kind", [COUNTS, ELEMENTS_BEFORE, ELEMENTS_AFTER, rows.SINGLE])
+@pytest.mark.parametrize(
+    "kind", [COUNTS, ELEMENTS_BEFORE, ELEMENTS_AFTER, FLAGS, SINGLE]
+)
 def test_the_coefficients_are_those_of_the_product(kind: Kind) -> None:
     """Whoever computes them: h(r) is the sum of f(r) g(r) of all rows, and the sum of
     all claims is among its coefficients."""

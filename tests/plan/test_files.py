@@ -106,7 +106,7 @@ def test_every_flipped_byte_is_refused(plan: Plan) -> None:
 def test_another_version_is_refused(plan: Plan) -> None:
     document = json.loads(plan.body)
     document["version"] = 1
-    with pytest.raises(PlanError, match=r"version '1'; this release reads version 5"):
+    with pytest.raises(PlanError, match=r"version '1'; this release reads version 6"):
         plan_from_body(json.dumps(document).encode())
 
 

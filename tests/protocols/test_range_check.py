@@ -284,6 +284,26 @@ def test_values_beyond_a_table_are_noted() -> None:
         assert seen(table.low - (2 << scale.cut), seed)
 
 
+@pytest.mark.parametrize("bits", [25, 27, 32])
+def test_what_leaves_a_table_is_noted_far_beyond_it(bits: int) -> None:
+    """Cells count around: a sum a little too large must not be found among others."""
+    source, target = FxpType(bits, 14), FxpType(32, 20)
+    table = TableFunction("rsqrt", source, target, 50 << 14, 250 << 14)
+    (scale,) = table.scales
+    assert scale.room >= table.high or scale.cut + scale.levels == bits
+    most = min(table.high + scale.room, 2 * source.limit)
+    for k, x in enumerate(np.linspace(table.high + (2 << scale.cut), most - 1, 12)):
+        values = source.ring.reduce(np.array([int(x)]))
+        shares = deal(values, source)
+        _, word = run(
+            lambda party, held=shares: (
+                table_function(party, held[party.rank], table, checked=True).first
+            ),
+            k,
+        )
+        assert word != 0
+
+
 def test_the_client_gets_zero_or_a_word_that_tells_nothing() -> None:
     """Masks cancel; two parties' words are uniform whatever the third's is."""
 

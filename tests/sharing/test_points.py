@@ -9,7 +9,7 @@ from scipy import stats
 
 from ditto.errors import FixedPointTypeError, MessageError
 from ditto.fixedpoint import Ring
-from ditto.sharing import derive_key, points
+from ditto.sharing import derive_key, point_trees, points
 from ditto.sharing.points import expand_points, point_bytes, split_points
 from tests.conformance.statistics import View, leaks
 
@@ -153,14 +153,15 @@ def test_declared_cost_is_measured_cost(
     depth: int, bits: int, levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocks = 0
-    generate = points._generate
+    generate = point_trees.generate
 
-    def counted(cipher: points.CipherContext, seeds: np.ndarray) -> np.ndarray:
+    def counted(cipher: point_trees.CipherContext, seeds: np.ndarray) -> np.ndarray:
         nonlocal blocks
         blocks += seeds.size // 2
         return generate(cipher, seeds)
 
-    monkeypatch.setattr(points, "_generate", counted)
+    for module in (points, point_trees):
+        monkeypatch.setattr(module, "generate", counted)
     count = 2
     a, b = split_points(np.zeros(count, np.int64), depth=depth, bits=bits)
     assert a.dtype == b.dtype == np.uint8

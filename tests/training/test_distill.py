@@ -148,9 +148,21 @@ def test_a_teacher_that_needs_no_student_is_left_alone(place: Path) -> None:
     told = {"simulator_samples": 4, "tolerance": 1}
     with pytest.raises(SetupError, match=r"Nothing to do.*activation=quad"):
         distill(settings(place, "never", activation=None, **told))
+    told["fit_samples"] = 0
     with pytest.raises(SetupError, match=r"Nothing to do.*say tolerance=0"):
         distill(settings(place, "never", **told))
     assert not (place / "never" / "config.json").exists()
+
+
+def test_training_begins_with_the_fitted_activation(place: Path) -> None:
+    told = {"stages": ("hidden",), "learning_rate": 1e-9, "num_train_epochs": 0.1}
+    told |= {"simulator_samples": 1, "mpc_samples": 0}
+    lost = []
+    for samples in (0, 64):
+        asked = settings(place, f"fit{samples}", fit_samples=samples, **told)
+        lost.append(distill(asked).stages["hidden"].scores["hidden_loss"])
+    plain, fitted = lost
+    assert fitted < plain / 3
 
 
 def test_an_interrupted_run_writes_no_model(place: Path) -> None:

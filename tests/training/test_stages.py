@@ -133,6 +133,18 @@ def test_a_distillation_is_resumed_bit_for_bit(
     assert all(np.array_equal(a, b) for a, b in pairs)
 
 
+def test_a_stage_that_does_harm_is_left_out(
+    teacher: Model, done: Distilled, tmp_path: Path
+) -> None:
+    assert done.left_out == ()
+    told = {"logits_learning_rate": 1.0, "logits_num_train_epochs": 1}
+    harmed = distilled(teacher, tmp_path, **told)
+    assert harmed.left_out == ("logits",)
+    kept = jax.tree.leaves(harmed.stages["hidden"].params)
+    pairs = zip(jax.tree.leaves(harmed.params), kept, strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+
+
 def test_settings_of_stages(tmp_path: Path) -> None:
     told = settings(tmp_path, learning_rate=5e-5, num_train_epochs=4)
     assert told.of_stage("hidden").learning_rate == 5e-5

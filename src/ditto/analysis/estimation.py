@@ -145,10 +145,10 @@ def _ways(plan: Plan, i: int, network: Network) -> list[_Way]:
     site = Site.of(plan, i)
     kinds = [definition(site.step).in_rounds(rounds) for rounds in _ROUNDS]
     steps = [replace(site.step, kind=kind) for kind in kinds if kind is not None]
-    if not steps:
+    if not steps and not site.step.kind.batchable:
         return [_Way(site.step, 0.0, 0.0)]
     found = []
-    for step in steps:
+    for step in steps or [site.step]:
         cost = definition(step).cost(replace(site, step=step), ())
         sent = cost.bits / 8
         seconds = 8 * sent / 3 / network.bandwidth + sent / NATIVE_BYTES

@@ -33,17 +33,8 @@ import numpy.typing as npt
 
 from ditto.audit.coins import Expander
 from ditto.audit.galois import GaloisRing
-from ditto.audit.rows import (
-    RECASTS,
-    SINGLE,
-    Batch,
-    KnownRelation,
-    Rows,
-    RowWeights,
-    dots,
-    relations_of,
-    rows_of,
-)
+from ditto.audit.relations import RECASTS, SINGLE, KnownRelation, relations_of
+from ditto.audit.rows import Batch, Rows, RowWeights, dots, rows_of
 from ditto.audit.soundness import FIRST, WORDS
 from ditto.errors import SetupError
 from ditto.fixedpoint import Words
@@ -210,6 +201,8 @@ class Recorded:
 
     products: Sequence[Product]
     relations: Sequence[KnownRelation]
+    first: int
+    """Blocks of the first fold, the same in the proofs of all three."""
 
     @classmethod
     def of(
@@ -218,12 +211,8 @@ class Recorded:
         """On one side."""
         of_side = {Side.PROVER: "proves", Side.BEFORE: "ahead", Side.AFTER: "behind"}
         products = [Product(each, side) for each in claims]
-        return cls(products, relations_of(wraps, of_side[side]))
-
-    @property
-    def first(self) -> int:
-        """Blocks of the first fold."""
-        return FIRST if self.relations else WORDS
+        relations = relations_of(wraps, of_side[side])
+        return cls(products, relations, FIRST if wraps else WORDS)
 
     @property
     def length(self) -> int:

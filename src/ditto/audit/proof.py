@@ -90,6 +90,7 @@ from ditto.audit.folding import (
 from ditto.audit.galois import GaloisRing
 from ditto.audit.products import Recorded, Reduction, Side, Vector
 from ditto.audit.soundness import DEGREE, FOLD
+from ditto.errors import FixedPointTypeError
 from ditto.fixedpoint import Ring, Words
 from ditto.protocols.blocks import together
 from ditto.protocols.cost import Cost
@@ -175,6 +176,12 @@ class _Noted:
 
 
 def _by_ring(ledger: Ledger) -> list[_Noted]:
+    rings = {p[0].factors.x.ring.bits for p in ledger.products()} - {*_RINGS}
+    if rings:
+        raise FixedPointTypeError(
+            f"Nothing proves products in rings of {sorted(rings)} bits: this is a "
+            "defect of Ditto."
+        )
     noted = [
         _Noted(
             bits,

@@ -50,4 +50,8 @@ def degree_for(bits: int, folds: int) -> int:
     return bits + ceil(log2(roots(folds)))
 
 
+PROOFS = 2
+"""Of the proof system: another number for whatever changes what parties send in proofs
+of the same run. Parties with different ones would accuse each other, so they compare it
+before any run. ``tests/audit/test_version.py`` notices what changes."""
 DEGREE = degree_for(SOUNDNESS_BITS, MOST_FOLDS)

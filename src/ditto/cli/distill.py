@@ -68,6 +68,8 @@ def train(
     if not done.was_interrupted:
         report.print(scores(done))
         report.print(costs(done))
+        for stage in done.left_out:
+            report.print(f"Stage {stage} made the student no better: left out.")
     finish(report, done.as_json(), was_interrupted=done.was_interrupted)
 
 

@@ -9,7 +9,10 @@ again.
 Nor is a run whose proofs failed. A party that deviated could say that the run was lost
 before the others say that; so who asked for proofs waits for all parties that have
 begun. A run that was drawn to be audited and is lost is drawn again: else a party might
-deviate always, and leave when its run is drawn.
+deviate always, and leave when its run is drawn. What replaces it need not be one run:
+with wide margins it is asked anew, and a text whose state is gone is begun again. So
+once a drawn run is lost that a party has begun, all runs are audited for as long as any
+question may last that was under way: whatever replaces it ends before.
 """
 
 import random
@@ -73,6 +76,18 @@ class Trios:
         self._connected: dict[int, Parties] = {}
         self._before: list[Parties] = []
         self._closed = False
+        self._clock = time.monotonic
+        self._audited_until = self._clock()
+
+    @property
+    def audits_all(self) -> bool:
+        """Whether no run is left to chance now."""
+        return self._clock() < self._audited_until
+
+    def note_lost_draw(self) -> None:
+        """A run that was drawn to be audited was lost, when parties may have known."""
+        longest = self.agreement.limits.deadline_seconds
+        self._audited_until = self._clock() + longest
 
     def parties(self, trio: int) -> Parties:
         """The three parties of a trio."""
@@ -203,7 +218,8 @@ class RemoteDeployment(Deployment):
         lots: Sequence[Lot | None] = [None] * len(requests)
         runs = any(isinstance(request, RunPlan) for request in requests)
         if runs and trios.audit != "off" and trios.audit_chance < 1:
-            self._drawn = self._drawn or is_chosen(trios.audit_chance)
+            certain = self._drawn or trios.audits_all
+            self._drawn = certain or is_chosen(trios.audit_chance)
             lots = deal_lots(self._drawn)
         return [
             self._with_id(request, request_id, lot)
@@ -258,11 +274,16 @@ class RemoteDeployment(Deployment):
             for each in list(cancels):
                 each()
 
-        return together(
-            [lambda r=rank: ask(r) for rank in range(3)],  # type: ignore[misc]
-            on_failure=cancel,
-            awaited=lambda rank: self._trios.audit != "off" and rank in begun,
-        )
+        try:
+            return together(
+                [lambda r=rank: ask(r) for rank in range(3)],  # type: ignore[misc]
+                on_failure=cancel,
+                awaited=lambda rank: self._trios.audit != "off" and rank in begun,
+            )
+        except Exception:
+            if self._drawn and begun:  # else nobody has learned what was drawn
+                self._trios.note_lost_draw()
+            raise
 
 
 def _ask(
@@ -275,7 +296,9 @@ def _ask(
     frames = party.call(CALL, [encode(request)], timeout=timeout, on_start=on_start)
     for body, arrays in frames:
         match body:
-            case {"progress": dict() as progress}:
+            case {
+                "progress": {"step": int(), "steps": int(), "scope": str()} as progress
+            }:
                 on_progress(progress)
             case {"reply": dict() as reply}:
                 return decode_reply(request, reply, arrays)

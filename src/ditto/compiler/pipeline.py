@@ -191,7 +191,8 @@ def _typed(
     hidden, types = context.secret(graph), None
     if profile.engine == "rings":
         margins, seen = _margins(graph, context), context.known(graph)
-        proof = prove(graph, seen, hidden, _weight_values(graph, context))
+        values = _weight_values(graph, context)
+        proof = prove(graph, seen, hidden, values)
         known = widened(graph, take_proven(graph, seen, margins, proof), margins)
         placements = assign_rings(graph, known, hidden)
         types = assign_types(
@@ -202,6 +203,8 @@ def _typed(
             weights=_weights(graph, context.roles),
             shown={i for k, i in enumerate(graph.outputs) if k not in context.retained},
             given=_given_fracs(graph, traced, context),
+            remainders=profile.remainders,
+            values=values,
         )
     elif profile.engine == "rings-in-spu":
         placements = assign_paper_rings(graph, hidden)

@@ -53,6 +53,10 @@ class Profile(BaseModel):
     wrong with it."""
     provable: bool = False
     """Whether recasts are those of which each message can be proved, for audits."""
+    remainders: Literal["none", "few", "all"] = "none"
+    """Which products also take what rounding leaves of their operands. ``few``: where
+    that costs little, and the weights of a softmax. ``ditto.owner`` chooses ``all`` for
+    prompts of language models and ``few`` for the tokens after them."""
     overrides: tuple[tuple[str, Mapping[str, object]], ...] = Field(
         default=(), strict=False
     )

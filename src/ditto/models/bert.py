@@ -36,6 +36,8 @@ from ditto.models.layers import (
     check_attention,
     dense,
     layer_norm,
+    norm_of_sum,
+    scale_centred,
     split_heads,
 )
 from ditto.models.parameters import (
@@ -79,6 +81,10 @@ class BertConfig:
     """Distances that are told apart; 0 if they do not count."""
     scaled_queries: bool
     """Whether the weights of queries scale them (see ``ditto.models.preparation``)."""
+    centred_maps: bool
+    """Whether what maps add to a residual has zero mean (likewise)."""
+    centred_tables: bool
+    """Whether all embeddings have (likewise)."""
 
     @classmethod
     def from_hf(cls, config: Mapping[str, JsonValue]) -> "BertConfig":
@@ -113,6 +119,8 @@ class BertConfig:
             first_position=_first_position(config),
             relative_attention_num_buckets=_distances(config),
             scaled_queries=config.get("scaled_queries", False),
+            centred_maps=config.get("centred_maps", False),
+            centred_tables=config.get("centred_tables", False),
         )
 
     @property
@@ -215,7 +223,8 @@ def embed_tokens(
         x = e["word"][ids] + e["position"][first : first + ids.shape[1]]
         if config.type_vocab_size:
             x = x + (e["type"][0] if types is None else e["type"][types])
-        x = layer_norm(e["norm"], x, config.layer_norm_eps)
+        norm = scale_centred if config.centred_tables else layer_norm
+        x = norm(e["norm"], x, config.layer_norm_eps)
         bias = None
         if config.relative_attention_num_buckets:
             buckets = distance_buckets(
@@ -253,6 +262,7 @@ def encoder_layer(
     first_only: bool = False,
 ) -> jax.Array:
     """Attention and feed-forward, for all tokens or for the first alone."""
+    norm = norm_of_sum(has_mean=not config.centred_maps)
     with jax.named_scope("attention"):
         asking = x[:, :1] if first_only else x
         q, k, v = (
@@ -266,11 +276,11 @@ def encoder_layer(
         )
         mixed = dense(p["output"], mixed)
     with jax.named_scope("attention_norm"):
-        x = layer_norm(p["attention_norm"], asking + mixed, config.layer_norm_eps)
+        x = norm(p["attention_norm"], asking, mixed, config.layer_norm_eps)
     with jax.named_scope("feed_forward"):
         fed = dense(p["down"], ACTIVATIONS[config.hidden_act](dense(p["up"], x)))
     with jax.named_scope("output_norm"):
-        return layer_norm(p["output_norm"], x + fed, config.layer_norm_eps)
+        return norm(p["output_norm"], x, fed, config.layer_norm_eps)
 
 
 def apply_head(
@@ -476,6 +486,9 @@ def _family(
         more_heads=more_heads,
         attribute_map=attribute_map or {},
         scalable_queries="query",
+        centred_maps=("output", "down"),
+        centred_tables=("word", "position", "type"),
+        maps_around_activation=("up", "down"),
     )
 
 

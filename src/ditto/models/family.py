@@ -141,9 +141,19 @@ class Family(Generic[Config]):
     outliers by them, in a family that has them; else None."""
     scalable_queries: str | None = None
     """The part of a layer that queries are in proportion to, and nothing else."""
+    centred_maps: tuple[str, ...] = ()
+    """Linear maps of a layer whose results only layer normalisations see, after the
+    residual is added: ``ditto.models.preparation`` takes the mean off each row of their
+    weights. The configuration says so in ``centred_maps``."""
+    centred_tables: tuple[str, ...] = ()
+    """Embeddings that are added up for a layer normalisation alone, likewise."""
     residual_maps: tuple[str, ...] = ()
     """Linear maps that a new model draws smaller, as what they give is added up over
     two of them in each layer."""
+
+    maps_around_activation: tuple[str, str] | None = None
+    """The linear maps of a layer before and after its activation, if nothing else
+    stands between them."""
 
     @property
     def heads(self) -> tuple[Head, ...]:

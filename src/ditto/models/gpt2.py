@@ -246,4 +246,5 @@ GPT2 = Family(
         "hidden_act": "activation_function",
     },
     residual_maps=("output", "down"),
+    maps_around_activation=("up", "down"),
 )

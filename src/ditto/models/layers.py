@@ -31,14 +31,16 @@ def _named(name: str, function: Elementwise) -> Elementwise:
     return jax.jit(activation)
 
 
-# quad stands for GeLU in models distilled for it.
+QUAD = (0.5, 0.25, 0.125)
+"""The factors of 1, x and x^2 in ``quad``, which stands for GeLU in models distilled
+for it."""
 ACTIVATIONS: Mapping[str, Elementwise] = {
     name: _named(name, function)
     for name, function in (
         ("gelu", lambda x: jax.nn.gelu(x, approximate=False)),
         ("gelu_new", lambda x: jax.nn.gelu(x, approximate=True)),
         ("gelu_pytorch_tanh", lambda x: jax.nn.gelu(x, approximate=True)),
-        ("quad", lambda x: 0.125 * x * x + 0.25 * x + 0.5),
+        ("quad", lambda x: QUAD[2] * x * x + QUAD[1] * x + QUAD[0]),
         ("relu", jax.nn.relu),
         ("silu", jax.nn.silu),
         ("swish", jax.nn.silu),
@@ -94,10 +96,31 @@ def dense(p: Params, x: jax.Array) -> jax.Array:
 
 def layer_norm(p: Params, x: jax.Array, eps: float) -> jax.Array:
     """Zero mean and unit variance over the last axis, then scale and perhaps shift."""
-    centred = x - x.mean(-1, keepdims=True)
-    variance = (centred * centred).mean(-1, keepdims=True)
-    scaled = centred * jax.lax.rsqrt(variance + eps) * p["gamma"]
+    return scale_centred(p, centred(x), eps)
+
+
+def centred(x: jax.Array) -> jax.Array:
+    """Zero mean over the last axis."""
+    return jnp.asarray(x - x.mean(-1, keepdims=True))
+
+
+def scale_centred(p: Params, x: jax.Array, eps: float) -> jax.Array:
+    """What is left of ``layer_norm`` where the mean over the last axis is zero."""
+    variance = (x * x).mean(-1, keepdims=True)
+    scaled = x * jax.lax.rsqrt(variance + eps) * p["gamma"]
     return jnp.asarray(scaled + p["beta"] if "beta" in p else scaled)
+
+
+def norm_of_sum(
+    *, has_mean: bool
+) -> Callable[[Params, jax.Array, jax.Array, float], jax.Array]:
+    """``layer_norm`` of a residual plus what is added to it. That may have no mean:
+    then the mean is the residual's, which is known before the sum is."""
+    if has_mean:
+        return lambda p, residual, added, eps: layer_norm(p, residual + added, eps)
+    return lambda p, residual, added, eps: scale_centred(
+        p, centred(residual) + added, eps
+    )
 
 
 def rms_norm(

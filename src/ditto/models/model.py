@@ -28,6 +28,9 @@ from ditto.models.tensors import Tensors
 
 Step = Callable[..., tuple[jax.Array, Cache]]
 
+PREPARED = "scaled_queries"
+"""What the configuration of a model that was prepared for plans says, and no other."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -126,7 +129,7 @@ class Model:
 
     def tensors(self) -> Tensors:
         """The parameters under the names of the checkpoint."""
-        if "scaled_queries" in self.published:
+        if PREPARED in self.published:
             raise SetupError(
                 "This model was prepared for plans, in a way that other software would "
                 "not know of. Write the model that it was made from."

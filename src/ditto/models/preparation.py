@@ -1,5 +1,5 @@
 """The same model in weights that suit plans: gains folded, outliers split off, gated
-channels levelled, queries scaled.
+channels levelled, queries scaled, means taken off.
 
 All are free of communication, and exact; all are inside the weights, which are secret.
 
@@ -27,6 +27,12 @@ it. With all of them, the column would lose what its row wins.
 *Queries.* Attention divides its queries by the root of their width. That is free if it
 is a power of two, as for heads of 64; for heads of 32 or 128 it takes two rounds a
 layer. Then the maps that make queries are divided instead.
+
+*Means.* A layer normalisation takes the mean off each row. So whatever a map adds to
+all channels of a row alike is lost there, and can be left out of its weights and its
+bias. Then the mean is that of the residual, which is known while the map is still
+multiplied: it takes no round of its own. Tables of embeddings that go to a
+normalisation and nowhere else lose theirs likewise.
 """
 
 import math
@@ -42,8 +48,9 @@ from ditto.errors import SetupError
 from ditto.files import JsonValue
 from ditto.fixedpoint import Array
 from ditto.models.family import AnyFamily
+from ditto.models.head import Head
 from ditto.models.layers import Params
-from ditto.models.model import Model
+from ditto.models.model import PREPARED, Model
 from ditto.models.past import PREFIX
 
 _WRITERS = ("output", "down")
@@ -90,12 +97,19 @@ class Preparation:
     """For every layer, what divides each gated channel."""
     query_factor: float | None = None
     """What queries are multiplied by, if that is done inside the weights."""
+    tables: tuple[str, ...] | None = None
+    """The embeddings that lose the mean of their rows, as the family's maps do; None if
+    neither do."""
 
     def model(self, model: Model) -> Model:
         """The same model, to be compiled; it is not written: see ``Model.tensors``."""
-        if self.split is None and self.levels is None and self.query_factor is None:
+        changes = (self.split, self.levels, self.query_factor, self.tables)
+        if all(change is None for change in changes):
             return model
-        named: dict[str, JsonValue] = {"scaled_queries": self.query_factor is not None}
+        named: dict[str, JsonValue] = {PREPARED: self.query_factor is not None}
+        if self.tables is not None:
+            named["centred_maps"] = True
+            named["centred_tables"] = bool(self.tables)
         if self.split is not None:
             named["outlier_channels"] = self.split.count
             named["outlier_shift"] = self.split.shift
@@ -110,7 +124,19 @@ class Preparation:
         if self.levels is not None:
             pairs = zip(p["layers"], self.levels, strict=True)
             p = {**p, "layers": [_levelled(layer, levels) for layer, levels in pairs]}
+        if self.tables is not None:
+            p = {**p, "layers": [self._centred(layer) for layer in p["layers"]]}
+            tables = {k: _centred(p["embeddings"][k]) for k in self.tables}
+            p = {**p, "embeddings": {**p["embeddings"], **tables}}
         return p
+
+    def _centred(self, layer: Params) -> Params:
+        """A layer whose maps add nothing to the mean of a row."""
+        maps = {
+            name: {k: _centred(v) for k, v in layer[name].items()}
+            for name in self.family.centred_maps
+        }
+        return {**layer, **maps}
 
     def _scaled(self, layer: Params) -> Params:
         name = str(self.family.scalable_queries)
@@ -156,6 +182,12 @@ def _levelled(layer: Params, levels: Array) -> Params:
     return {**layer, "up": up, "down": down}
 
 
+def _centred(rows: Array) -> Array:
+    """Without the mean over the last axis; JAX follows it, as training goes through."""
+    means: Array = rows.mean(-1, keepdims=True)
+    return rows - means
+
+
 Samples = Callable[[], tuple[Array, Array]]
 """Ids and mask (B, S): each row is a text from its first token on, where outliers are;
 what the mask hides does not count."""
@@ -164,11 +196,12 @@ what the mask hides does not count."""
 def prepare(model: Model, samples: Samples) -> Preparation:
     """How to make a model ready, by its hidden states on samples if they matter; one
     that is ready stays as it is."""
-    if "scaled_queries" in model.published:
+    if PREPARED in model.published:
         return Preparation(model.family)
     inner_states, factor = model.family.inner_states, _query_factor(model)
     if inner_states is None:
-        return Preparation(model.family, query_factor=factor)
+        tables = _centred_tables(model)
+        return Preparation(model.family, query_factor=factor, tables=tables)
     ids, mask = samples()
     inputs = jnp.asarray(ids), jnp.asarray(mask)
     states, products = inner_states(model.config, model.params, *inputs)
@@ -182,6 +215,18 @@ def _levels(most: Array) -> tuple[Array, ...]:
     times = _times(most)
     outlying = np.where(times > SPLIT, times, 1)
     return tuple(np.exp2(np.round(np.log2(outlying) / 2)))
+
+
+def _centred_tables(model: Model) -> tuple[str, ...] | None:
+    """None of a family that has no layer normalisations; no table where the head of a
+    language model reads the words' too."""
+    if not model.family.centred_maps:
+        return None
+    config: Any = model.config  # of a family that has such tables
+    names = model.family.centred_tables
+    if model.head is Head.FILL_MASK and config.tie_word_embeddings:
+        return ()
+    return tuple(name for name in names if name in model.params["embeddings"])
 
 
 def _query_factor(model: Model) -> float | None:

@@ -111,14 +111,14 @@ INLINE void generate(const Keys *keys, const __m128i *seeds, __m128i *made, i64 
 
 typedef struct {
     i64 leaves, levels, bits, side;
-    const u8 *left, *right, *leaf; /* schedules */
+    const u8 *left, *right, *leaf, *more; /* schedules; the last one of payloads alone */
 } Tree;
 
-/* One point: its share of the vector, whole leaves of it, into ``out``, which has room
- * for twice as many blocks. */
-INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const Tree *tree,
-                   __m128i root, const u64 *seeds, const u64 *rights, __m128i last,
-                   __m128i *out, __m128i *seed, __m128i *half) {
+/* One point: its nodes above the leaves into ``out``, which has room for twice as many
+ * blocks, and their seeds into ``seed``. */
+INLINE void walk(const Keys *left, const Keys *right, const Tree *tree, __m128i root,
+                 const u64 *seeds, const u64 *rights, __m128i *out, __m128i *seed,
+                 __m128i *half) {
     out[0] = _mm_or_si128(seed_of(root), _mm_set_epi64x(0, tree->side));
     i64 nodes = 1;
     for (i64 level = 0; level < tree->levels; level++) {
@@ -139,8 +139,15 @@ INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const 
         nodes = kept;
     }
     for (i64 i = 0; i < nodes; i++) seed[i] = seed_of(out[i]);
-    generate(leaf, seed, seed, nodes);
-    for (i64 i = 0; i < nodes; i++) {
+}
+
+/* One point: its share of the vector, whole leaves of it, into ``out``, likewise. */
+INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const Tree *tree,
+                   __m128i root, const u64 *seeds, const u64 *rights, __m128i last,
+                   __m128i *out, __m128i *seed, __m128i *half) {
+    walk(left, right, tree, root, seeds, rights, out, seed, half);
+    generate(leaf, seed, seed, tree->leaves);
+    for (i64 i = 0; i < tree->leaves; i++) {
         const __m128i more = _mm_and_si128(control_of(out[i]), last);
         __m128i share;
         if (tree->bits == 32) {
@@ -179,32 +186,51 @@ AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const
     return 0;
 }
 
-__attribute__((target("avx2"))) static u32 dot(const u32 *x, const u32 *y, i64 length) {
-    u32 total = 0;
+__attribute__((target("avx2"))) static u64 dot(const u64 *x, const u64 *y, i64 length) {
+    u64 total = 0;
     for (i64 i = 0; i < length; i++) total += x[i] * y[i];
     return total;
 }
 
-/* Each point's share times a table of 32 bits, rotated by its number: ``table`` has
- * ``columns`` rows of 2 * depth elements, ``out`` (count, columns). */
-AES EXPORT int ditto_points_rows(const Tree *tree, i64 count, i64 depth, const u64 *roots,
-                                 const u64 *seeds, const u64 *rights, const u64 *last,
-                                 const u32 *table, i64 columns, const u32 *turns,
-                                 u32 *out) {
+/* Shares of vectors of three words an element (ditto/sharing/payloads.py), each times a
+ * table that is rotated by a number for each point: ``table`` has ``columns`` rows of
+ * 2 * depth words, multiplied by word ``words[k]`` of the vector; ``last`` has three words
+ * a point, and ``out`` is (count, columns). */
+AES EXPORT int ditto_points_products(const Tree *tree, i64 count, i64 depth,
+                                     const u64 *roots, const u64 *seeds, const u64 *rights,
+                                     const u64 *last, const u64 *table, i64 columns,
+                                     const i64 *words, const u32 *turns, u64 *out) {
     const Keys left = load_keys(tree->left), right = load_keys(tree->right);
-    const Keys leaf = load_keys(tree->leaf);
+    const Keys leaf = load_keys(tree->leaf), more = load_keys(tree->more);
     __m128i *room = room_for(tree->leaves);
-    if (!room) return 1;
+    u64 *share = malloc((size_t)(3 * depth) * sizeof *share);
+    if (!room || !share) {
+        free(room);
+        free(share);
+        return 1;
+    }
     __m128i *seed = room + 2 * (tree->leaves + LANES), *half = seed + tree->leaves + LANES;
     for (i64 n = 0; n < count; n++) {
         const i64 at = n * tree->levels;
-        expand(&left, &right, &leaf, tree, _mm_loadu_si128((const __m128i *)roots + n),
-               seeds + 2 * at, rights + at, _mm_loadu_si128((const __m128i *)last + n), room,
-               seed, half);
+        walk(&left, &right, tree, _mm_loadu_si128((const __m128i *)roots + n),
+             seeds + 2 * at, rights + at, room, seed, half);
+        generate(&leaf, seed, half, depth);
+        generate(&more, seed, seed, depth);
+        for (i64 i = 0; i < depth; i++) {
+            const u64 control = 0 - ((u64)_mm_cvtsi128_si64(room[i]) & 1);
+            const u64 words_here[3] = {(u64)_mm_cvtsi128_si64(half[i]),
+                                       (u64)_mm_extract_epi64(half[i], 1),
+                                       (u64)_mm_cvtsi128_si64(seed[i])};
+            for (int w = 0; w < 3; w++) {
+                const u64 x = words_here[w] + (control & last[3 * n + w]);
+                share[w * depth + i] = tree->side ? 0 - x : x;
+            }
+        }
         for (i64 k = 0; k < columns; k++)
             out[n * columns + k] =
-                dot((const u32 *)room, table + 2 * k * depth + turns[n], depth);
+                dot(share + words[k] * depth, table + 2 * k * depth + turns[n], depth);
     }
+    free(share);
     free(room);
     return 0;
 }

@@ -37,6 +37,7 @@ class _Tree(ctypes.Structure):
         ("left", _pointer),
         ("right", _pointer),
         ("leaf", _pointer),
+        ("more", _pointer),
     )
 
 
@@ -62,7 +63,10 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL] | None:
             _pointer,
         )
         each.ditto_points_expand.argtypes = (*keys, _pointer)
-        each.ditto_points_rows.argtypes = (*keys, _pointer, _int, _pointer, _pointer)
+        each.ditto_points_products.argtypes = (
+            *(*keys, _pointer, _int),
+            *(_pointer, _pointer, _pointer),
+        )
         for function in (each.ditto_aes_schedule, each.ditto_aes_stream):
             function.restype = None
     if _is_right(found[0]):
@@ -110,7 +114,7 @@ class Points:
 
     def __init__(
         self,
-        schedules: tuple[Schedule, Schedule, Schedule],
+        schedules: tuple[Schedule, ...],
         roots: Blocks,
         corrections: tuple[Blocks, Blocks, Blocks],
         *,
@@ -119,29 +123,33 @@ class Points:
         side: int,
     ) -> None:
         """Of N points: roots (N, 2); seeds (N, levels, 2), rights (N, levels) and last
-        ones (N, 2)."""
+        ones (N, 2), or (N, 3) of payloads, which have a fourth schedule."""
         arrays = (roots, *corrections)
         self._arrays = [np.ascontiguousarray(array, np.uint64) for array in arrays]
         self._schedules = schedules  # in memory for as long as this is
-        left, right, leaf = (each.address for each in schedules)
+        addresses = [each.address for each in schedules]
         levels = corrections[1].shape[1]
-        self._tree = _Tree(leaves, levels, bits, side, left, right, leaf)
+        self._tree = _Tree(leaves, levels, bits, side, *addresses)
 
     def expand(self, depth: int, out: npt.NDArray[np.unsignedinteger]) -> None:
         """All vectors, into (N, depth) elements."""
         self._call("ditto_points_expand", depth, out.ctypes.data)
 
-    def rows(
+    def products(
         self,
-        table: npt.NDArray[np.uint32],
+        table: npt.NDArray[np.uint64],
+        words: tuple[int, ...],
         turns: npt.NDArray[np.uint32],
-        out: npt.NDArray[np.uint32],
+        out: npt.NDArray[np.uint64],
     ) -> None:
-        """Every vector of ``depth`` elements times a table (K, 2 depth), whose rows are
-        read from ``turns``, one for each point: (N, K)."""
+        """Every vector of ``depth`` payloads times a table (K, 2 depth), row k by word
+        ``words[k]`` and read from ``turns``, one for each point: (N, K)."""
         columns, doubled = table.shape
-        where = (table.ctypes.data, columns, turns.ctypes.data, out.ctypes.data)
-        self._call("ditto_points_rows", doubled // 2, *where)
+        chosen = np.array(words, np.int64)
+        at = (chosen.ctypes.data, turns.ctypes.data, out.ctypes.data)
+        self._call(
+            "ditto_points_products", doubled // 2, table.ctypes.data, columns, *at
+        )
 
     def _call(self, name: str, depth: int, *arguments: int) -> None:
         found = _libraries()

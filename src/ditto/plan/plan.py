@@ -25,7 +25,7 @@ from ditto.plan.writer import (
     write_value,
 )
 
-VERSION = 5
+VERSION = 6
 MAGIC = b"ditto-plan\n"
 RANGE_WORD = "range"
 """What a party's word of the range check is called among what it sends the client."""

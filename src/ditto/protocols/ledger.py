@@ -19,7 +19,7 @@ from enum import Enum
 
 import numpy as np
 
-from ditto.fixedpoint import Words
+from ditto.fixedpoint import FxpType, Words
 from ditto.sharing import Shared
 
 _LABELS = "abcdefghijklmnopqrstuvwxyz"
@@ -32,6 +32,26 @@ class Factors:
     x: Shared
     y: Shared
     subscripts: str
+    lift: int = 0
+    """By how many bits claims are shifted: what holds modulo 2^b, times 2^(32 - b),
+    holds modulo 2^32, and nothing else does."""
+
+    @classmethod
+    def of_einsum(cls, x: Shared, y: Shared, subscripts: str) -> "Factors":
+        """In a ring that products are proved in."""
+        if x.ring.fills_word:
+            return cls(x, y, subscripts)
+        lift = 8 * x.ring.dtype.itemsize - x.ring.bits
+        first, second = (
+            share << share.dtype.type(lift) for share in (x.first, x.second)
+        )
+        wide = [FxpType(x.ring.bits + lift, each.type.frac) for each in (x, y)]
+        lifted = Shared(first, second, wide[0].rescaled(-lift))
+        return cls(lifted, Shared(y.first, y.second, wide[1]), subscripts, lift)
+
+    def claimed(self, summand: Words) -> Words:
+        """A summand of a result, as what is proved has it."""
+        return summand << summand.dtype.type(self.lift) if self.lift else summand
 
     @classmethod
     def elementwise(cls, x: Shared, y: Shared) -> "Factors":
@@ -83,6 +103,8 @@ class Message(Enum):
     """Of the cells i0 and i1 of two shares: (i0 + i1 + 3c + 4) >> 3 for three c."""
     CHOICE = "choice"
     """Of three elements and a class: the element of that class."""
+    FLAGS = "flags"
+    """Of i0 and i1 too: bits of the range check for eight cells of a third share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +113,8 @@ class Relation:
 
     ``before`` is what the party before the sender knows: i0, or one of the elements
     (3, N) and the classes (N,); ``after`` what the party after it knows. ``own`` is
-    this party's summand of the message before it was masked, None at the sender.
+    this party's summand of the message before it was masked, None at the sender; that
+    of flags is a byte of bits.
     """
 
     message: Message
@@ -102,14 +125,15 @@ class Relation:
 
 @dataclass(frozen=True, eq=False)
 class WrapClaim:
-    """What this party knows of the messages of one ``blocks.wraps``, modulo 2^width."""
+    """What this party knows of messages of one ``blocks.wraps``, modulo 2^width: of one
+    of each party, or of flags, modulo 2, which one party sends."""
 
     width: int
-    proves: Relation
+    proves: Relation | None
     """Of its own message."""
-    ahead: Relation
+    ahead: Relation | None
     """Of the next party's."""
-    behind: Relation
+    behind: Relation | None
     """Of the previous party's."""
 
     @property
@@ -117,18 +141,24 @@ class WrapClaim:
         """Of the ring it is proved in."""
         return 32 if self.width <= 32 else 64
 
+    @property
+    def is_of_flags(self) -> bool:
+        """Whether it is of the range check."""
+        known = (self.proves, self.ahead, self.behind)
+        return any(each and each.message is Message.FLAGS for each in known)
+
 
 @dataclass
 class Ledger:
     """The claims of a run, in the order of the steps they are from."""
 
     _claims: dict[int, Claim] = field(default_factory=dict)
-    _wraps: dict[int, WrapClaim] = field(default_factory=dict)
+    _wraps: dict[tuple[int, bool], WrapClaim] = field(default_factory=dict)
 
     def add(self, step: int, claim: Claim | WrapClaim) -> None:
         """Note a claim; each step has one of each kind at most."""
         if isinstance(claim, WrapClaim):
-            self._wraps[step] = claim
+            self._wraps[step, claim.is_of_flags] = claim
         else:
             self._claims[step] = claim
 
@@ -142,4 +172,4 @@ class Ledger:
 
     def wraps(self) -> list[WrapClaim]:
         """Those of recasts."""
-        return [self._wraps[step] for step in sorted(self._wraps)]
+        return [self._wraps[key] for key in sorted(self._wraps)]

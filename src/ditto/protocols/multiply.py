@@ -21,7 +21,7 @@ Cost
     and one round more than ``convert``: 2(l - d) + l' + 3k in three rounds, with 4k in
     two, with 2k + 1 in four, and 3 bits more if the recast is checked; 2d more if the
     run is audited; 3l' in one round if nothing carries, 3l if the run is audited.
-    Provable: 3l + 5k in three rounds, and 6 bits more if it is checked.
+    Provable: 3l + 5k in three rounds, and 8 bits more if it is checked.
     The sums inside a dot product are local: only results cost.
     The error is that of the recast, and in step 3 up to a quarter of the last place
     more.
@@ -193,7 +193,7 @@ def einsum_task(
 ) -> Task[Shared]:
     """The task of ``einsum``."""
     source, z = product_type(x.type, y.type), shared_einsum(subscripts, x, y)
-    factors = Factors(x, y, subscripts)
+    factors = Factors.of_einsum(x, y, subscripts)
     return product_task(
         z, source, to, rounds, checked=checked, provable=provable, factors=factors
     )

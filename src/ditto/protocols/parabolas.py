@@ -23,8 +23,14 @@ MOST_CELLS = 1 << 14
 CELLS_TO_POLE = 8
 """Cells between a function's pole and its range, at least: precision follows."""
 BITS = 32
-_OFFSET_BITS, _ROUGH_BITS = 14, 8
-"""Bits of d, and of r: the rest of the ring is the coefficients'."""
+"""Of results."""
+SPARE_BITS = 32
+"""By which parabolas are computed finer than results, in a ring that is as much wider:
+what is shifted where it is rounds by one of two neighbours."""
+_OFFSET_BITS = 14
+"""Bits of d: its square leaves the coefficients as many of the spare ones."""
+FACTORS = (0, 0, 0, 1, 1, 2, 0, 0)
+"""By which word of (1, u, u^2) each row of a doubled table is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +51,13 @@ class TableFunction:
     widths: Literal[1, 2] = 1
 
     def __post_init__(self) -> None:
-        rings = (self.source.bits, self.target.bits)
-        if rings != (BITS, BITS) or self.function not in ("reciprocal", "rsqrt"):
+        rings = self.source.bits <= BITS and self.target.bits == BITS
+        if not rings or self.function not in ("reciprocal", "rsqrt"):
             raise FixedPointTypeError(
                 f"There is no table function {self.function!r} from {self.source} to "
                 f"{self.target}."
             )
-        limit = self.source.limit
+        limit = 2 * self.source.limit
         sound = -limit <= self.low < self.high <= limit and 0 < self.factor < math.inf
         if (
             not sound
@@ -62,6 +68,11 @@ class TableFunction:
                 f"A table function from {self.source} cannot start at {self.low} and "
                 f"end at {self.high}: its integers lie below {limit}, and start "
                 f"{CELLS_TO_POLE} or more above the function's pole."
+            )
+        if any(s.cut + s.levels > self.source.bits for s in self.scales):
+            raise FixedPointTypeError(
+                f"A range from {self.low} to {self.high} takes more cells than "
+                f"{self.source} has room for."
             )
         if max(scale.cells for scale in self.scales) > MOST_CELLS:
             raise FixedPointTypeError(
@@ -135,8 +146,31 @@ class Scale:
 
     @property
     def cells(self) -> int:
-        """V: a power of two, so that cells count around."""
-        return max(8, 1 << (self.needed - 1).bit_length())
+        """V: a power of two, so that cells count around.
+
+        The table that notes what lies outside has at least as many cells there, or
+        all of its ring: else a value a little beyond the range would be found in a cell
+        of it.
+        """
+        needed = max(8, 1 << (self.needed - 1).bit_length())
+        if self.end < self.function.high:
+            return needed
+        seen = 1 << (2 * self.needed - 1).bit_length()
+        ring = 1 << max(0, self.function.source.bits - self.cut)
+        return max(needed, min(seen, ring, MOST_CELLS))
+
+    @property
+    def room(self) -> int:
+        """How far beyond the range it is noted that a value left it."""
+        if self.cut + self.levels == self.function.source.bits:
+            ends = abs(self.function.low), abs(self.end)
+            return 4 * self.function.source.limit - max(ends)  # all of the ring
+        return (self.cells - self.needed) << self.cut
+
+    @property
+    def levels(self) -> int:
+        """log2 V: what tells a cell."""
+        return self.cells.bit_length() - 1
 
     @property
     def drop(self) -> int:
@@ -144,21 +178,15 @@ class Scale:
         return max(0, self.cut - _OFFSET_BITS)
 
     @property
-    def rough(self) -> int:
-        """The bits of d that r leaves out."""
-        return max(0, self.cut - self.drop - _ROUGH_BITS)
-
-    @property
-    def fracs(self) -> tuple[int, int]:
-        """Of d and of r."""
-        frac = self.function.source.frac - self.drop
-        return frac, frac - self.rough
+    def offset_frac(self) -> int:
+        """Of d."""
+        return self.function.source.frac - self.drop
 
     @property
     def sum(self) -> FxpType:
-        """The type of y in step 3: the finest that holds it."""
-        finest = BITS - 2 - math.frexp(self._largest(0))[1]
-        return FxpType(BITS, max(finest, self.function.target.frac))
+        """The type of y in step 2."""
+        target = self.function.target
+        return FxpType(target.bits + SPARE_BITS, target.frac + SPARE_BITS)
 
     @property
     def conversion(self) -> Conversion:
@@ -168,8 +196,8 @@ class Scale:
     @property
     def coefficient_fracs(self) -> tuple[int, int, int]:
         """Of c0, c1 and c2."""
-        offset, rough = self.fracs
-        return self.sum.frac, self.sum.frac - offset, self.sum.frac - 2 * rough
+        offset = self.offset_frac
+        return self.sum.frac, self.sum.frac - offset, self.sum.frac - 2 * offset
 
     @property
     def error(self) -> float:
@@ -179,11 +207,9 @@ class Scale:
         reach = 1 / (self._above_pole / (1 << self.cut) - 1)
         share = 0.25 if self.function.function == "reciprocal" else 5 / 64
         fit = share * reach**3 * self._largest(0)
-        offset, rough = (math.ldexp(1.0, -frac) for frac in self.fracs)
-        rounding = step * c1 / 2 + (step + rough) ** 2 * c2 / 2
+        offset = math.ldexp(1.0, -self.offset_frac)
+        rounding = step * c1 / 2 + (step + offset) ** 2 * c2 / 2
         rounding += 2.0 * self._largest(1) * offset
-        if self.rough:
-            rounding += self._largest(2) * (2 * step + rough) * rough
         return (fit + rounding) / self.function.target.ulp + 1.5
 
     def _largest(self, derivative: int) -> float:
@@ -193,8 +219,10 @@ class Scale:
 
 
 @lru_cache(maxsize=64)
-def doubled_table(scale: Scale) -> npt.NDArray[np.uint32]:
-    """The table twice in a row: (columns + 1, 2V), integers of the ring."""
+def doubled_table(scale: Scale) -> npt.NDArray[np.uint64]:
+    """The table twice in a row, (8, 2V): c0, c1, c2, then c1, c2 and c2 again for what
+    they are multiplied by, whether a cell lies beyond the range, and whether it serves.
+    """
     function = scale.function
     middles = function.low + (np.arange(scale.cells, dtype=np.int64) << scale.cut)
     serves = middles - (1 << scale.cut) >= scale.start
@@ -213,5 +241,5 @@ def doubled_table(scale: Scale) -> npt.NDArray[np.uint32]:
         for c, frac in zip(coefficients, scale.coefficient_fracs, strict=True)
     ]
     outside = np.arange(scale.cells) >= scale.needed
-    table = np.stack([*columns, serves, outside]).astype(np.uint32)
-    return np.concatenate([table, table], axis=1)
+    table = np.stack([*columns, *columns[1:], columns[2], outside, serves])
+    return np.concatenate([table, table], axis=1).astype(np.uint64)

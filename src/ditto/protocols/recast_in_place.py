@@ -20,7 +20,7 @@ Steps
     What ``recast`` does without a message is done as there.
 
 Cost
-    5k bits per element in two rounds, 6 bits more if it is checked (``recast``: l' + 3k
+    5k bits per element in two rounds, 8 bits more if it is checked (``recast``: l' + 3k
     and 3). After a product, which is then reshared, 3l + 5k in three rounds instead of
     2l + l' + 3k. The error is the sum of three uniforms, in (-1.5, 1.5] ulp with mean
     2^-t / 2.
@@ -80,7 +80,7 @@ def recast_in_place_task(
 def recast_in_place_cost(
     count: int, source: FxpType, to: FxpType, *, checked: bool = False
 ) -> Cost:
-    """5k bits per element in two rounds, and 6 if it is checked."""
+    """5k bits per element in two rounds, and 8 if it is checked."""
     conversion = Conversion(source, to)
     if conversion.is_free:
         return FREE

@@ -5,7 +5,7 @@ value per row, so bytes matter little and rounds much. The range of x is cut int
 and on each the function is a parabola. Which cell x lies in stays secret.
 
 Notation: x has type (l, f) and low <= x < high as integers; a cell is 2^t wide; there
-are V = 2^b cells; h = ceil(log2(V * l / 128)).
+are V = 2^h cells; y has type (l', f'), with l' = 32.
 
 Steps
     0. a = x0 - low + 2^t at P0 and P2, s = x1 + x2 at P1. The cell is
@@ -13,46 +13,39 @@ Steps
        cell i is fitted on two cells, around their middle x_i = low + i * 2^t. What x
        lies off the middle is d = (a mod 2^t) + (s mod 2^t) - 2^t, without any carry:
        d = p + u with p at P0 and P2 and u at P1, which leave out the bits that no
-       parabola needs. Its square needs fewer bits still: r = q + v likewise.
-    1. P1 splits s >> t mod V into the keys of a point function (``points``) for P0 and
-       P2. The roots are masks it shares with each; the corrections go to both. In the
-       same message it splits u, v and v^2 between P0 and P2 (``blocks.two_party``).
-    2. P0 and P2 expand their keys to shares of the vector that is one at s >> t. Its
-       product with the table, rotated by a >> t, is a share of row i of the table: the
-       coefficients c0, c1, c2, and a bit for step 4. If it is checked, a last column
-       says whether the cell is one that no x in the range has; the lowest bits of both
-       shares of it are noted (``blocks.range_check``).
-    3. y = c0 + c1 d + c2 r^2 = (c0 + c1 p + c2 q^2) + c1 u + 2 c2 q v + c2 v^2. P0 and
-       P2 hold summands of the bracket and of the factors m = (c1, 2 c2 q, c2) of what
-       P1 knows, w = (u, v, v^2), which they hold parts of: so y is a sum of what is
-       known to P0 and P2 and of what is known to P1 (``blocks.known_product``), and
-       ``convert`` goes on to the type of the result (``recast``). In the same messages
-       the bit for step 4 becomes replicated shares (``blocks.two_to_three``).
-    4. Where the range is wide, steps 1 to 3 are taken at once with narrow cells for the
-       lower part and with wide ones. The wide table's bit says that it serves, and the
-       result is the narrow y plus the bit times the difference, one product
+       parabola needs.
+    1. P1 splits s >> t mod V, with 1, u and u^2 as what stands there, into the keys of
+       a point function with a payload (``payloads``) for P0 and P2. The roots are
+       masks it shares with each; the corrections go to both.
+    2. P0 and P2 expand their keys to shares of the vector of (1, u, u^2) at s >> t. Its
+       products with the table, rotated by a >> t, are shares of the coefficients
+       c0, c1, c2 of row i, of c1 u, c2 u and c2 u^2, and of a bit for step 3. So they
+       have shares of y = (c0 + c1 p + c2 p^2) + (c1 + 2 c2 p) u + c2 u^2, over Z_2^64
+       and with 32 more fraction bits. Each shifts its share where it is, into the ring
+       of the result, and all become replicated shares (``blocks.replicate``). If it is
+       checked, a last column says whether the cell is one that no x in the range has;
+       the lowest bits of both shares of it are noted (``blocks.range_check``).
+    3. Where the range is wide, steps 1 and 2 are taken at once with narrow cells for
+       the lower part and with wide ones. The wide table's bit says that it serves, and
+       the result is the narrow y plus the bit times the difference, one product
        (``blocks.replicate``).
 
 Cost
-    2 * (129h + 128) bits for keys, 3l for u, v and v^2, 10l for step 3 with the bit,
-    per element, and 256 for the salt of all; ``convert``. 2 rounds and those of
-    ``convert``. With two widths all of this twice, in the same rounds, and a product
-    more.
+    2 * (129h + 192) bits for keys and 3l' for y, per element, and 256 for the salt of
+    all. Two rounds. With two widths the keys twice, 3l' for the difference and for the
+    bit each, and 3l' in a third round.
 
 Security (semi-honest, one corrupted party)
     P0 and P2 see corrections, which are pseudorandom to who knows only one root
-    (``points``). P2 sees the message of ``blocks.two_party``, hidden by masks of P0 and
-    P1. The messages of step 3 are those of blocks, and what P0 and P2 know of y is a
-    sum of masks, so it is independent of the data. The rest is ``convert`` and
-    ``blocks.replicate``. The table is public; which row is used nobody learns. Nothing
-    depends on whether x is in its range: beyond it the result is wrong, not revealing.
+    (``payloads``). What they expand is theirs, and what they make of it is local, as is
+    the shift. The rest is ``blocks.replicate``. The table is public; which row is used
+    nobody learns. Nothing depends on whether x is in its range: beyond it the result is
+    wrong, not revealing.
 
 Source
     docs/explanation/protocols.md; Boyle, Gilboa, Ishai, "Function Secret Sharing"
     (CCS 2016) for evaluating a secretly shifted table, with P1 as the dealer.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -62,21 +55,16 @@ from ditto.protocols.blocks import (
     P1,
     P2,
     Group,
-    Rounds,
-    beside,
     cell_index,
-    idle,
-    known_product,
     note_flags,
     replicate,
-    split_of_p1,
     together,
     two_party_summand,
-    two_to_three,
 )
 from ditto.protocols.cost import Cost
 from ditto.protocols.parabolas import (
     BITS,
+    FACTORS,
     Scale,
     TableFunction,
     doubled_table,
@@ -94,40 +82,31 @@ from ditto.protocols.party import (
     part_sizes,
     shares_in_parts,
 )
-from ditto.protocols.recast import (
-    convert,
-    convert_rounds,
-    convert_widths,
-)
+from ditto.protocols.recast import shifted_share
 from ditto.sharing import Rank, Shared, packed_size
-from ditto.sharing.points import (
-    SALT_BYTES,
-    Corrections,
-    correct_points,
-    rows_at_points,
-    tree_levels,
+from ditto.sharing.payloads import (
+    PAYLOAD_WORDS,
+    correct_payloads,
+    payload_levels,
+    products_at_payloads,
 )
+from ditto.sharing.point_trees import Corrections
+from ditto.sharing.points import SALT_BYTES
 
-_COLUMNS = 4
-_KNOWN = 3
-"""What P1 multiplies by itself: u, v and v^2."""
+_OUTSIDE, _SERVES = 6, 7
+"""The rows of a doubled table that are no coefficients."""
 _BYTE, _WORD = Ring(8), Ring(64)
 
 
 def table_function(
-    party: Party,
-    x: Shared,
-    function: TableFunction,
-    rounds: Rounds = 2,
-    *,
-    checked: bool = False,
+    party: Party, x: Shared, function: TableFunction, *, checked: bool = False
 ) -> Shared:
     """The function of every element of x. See the module's text."""
-    return party.run_task(table_function_task(x, function, rounds, checked=checked))
+    return party.run_task(table_function_task(x, function, checked=checked))
 
 
 def table_function_task(
-    x: Shared, function: TableFunction, rounds: Rounds = 2, *, checked: bool = False
+    x: Shared, function: TableFunction, *, checked: bool = False
 ) -> Task[Shared]:
     """The task of ``table_function``."""
 
@@ -137,37 +116,25 @@ def table_function_task(
 
     return shares_in_parts(
         x.flat,
-        lambda role, pair: _steps(role, pair, function, rounds, checked),
+        lambda role, pair: _steps(role, pair, function, checked),
         finish,
         weight=_most_cells(function),
     )
 
 
-def table_function_cost(
-    count: int, function: TableFunction, rounds: Rounds = 2
-) -> Cost:
+def table_function_cost(count: int, function: TableFunction) -> Cost:
     """Of ``count`` values."""
+    wide = len(function.scales) == 2
     bits = 0
-    for scale in function.scales:
-        levels, conversion = tree_levels(scale.cells, BITS), scale.conversion
-        sent = 3 * _KNOWN + 4  # splits, factors, y and the bit
-        widths = [*[BITS] * sent, *convert_widths(conversion, rounds, False)]
-        for n in part_sizes(count, _most_cells(function)):
-            keys = 128 * n * (levels + 1) + 8 * packed_size(n * levels, 1)
-            bits += 2 * (keys + 8 * SALT_BYTES)
-            bits += 8 * sum(packed_size(n, width) for width in widths if width)
-    depth = _depth(function, rounds)
-    if len(function.scales) == 1:
-        return Cost(bits, depth)
     for n in part_sizes(count, _most_cells(function)):
-        bits += 3 * 8 * packed_size(n, BITS)
-    return Cost(bits, depth + 1)
-
-
-def _depth(function: TableFunction, rounds: Rounds) -> int:
-    """Rounds of steps 1 to 3."""
-    depths = (convert_rounds(scale.conversion, rounds) for scale in function.scales)
-    return 2 + max(depths)
+        for scale in function.scales:
+            levels = scale.levels
+            words = 2 * n * levels + PAYLOAD_WORDS * n
+            keys = 64 * words + 8 * packed_size(n * levels, 1)
+            bits += 2 * (keys + 8 * SALT_BYTES)
+        bits += 3 * 8 * packed_size((3 if wide else 1) * n, BITS)
+        bits += 3 * 8 * packed_size(n, BITS) if wide else 0
+    return Cost(bits, 3 if wide else 2)
 
 
 def _most_cells(function: TableFunction) -> int:
@@ -175,84 +142,67 @@ def _most_cells(function: TableFunction) -> int:
 
 
 def _steps(
-    role: Role, shares: Pair, function: TableFunction, rounds: Rounds, checked: bool
+    role: Role, shares: Pair, function: TableFunction, checked: bool
 ) -> PairSteps:
-    """All tables at once, and step 4."""
+    """All tables at once, and step 3."""
     *_, last = function.scales
-    tables = together(
+    found = yield from together(
         *(
             _value(
                 role.within(f"table {k}"),
                 shares,
                 scale,
-                rounds,
-                checked and scale == last,
+                noted=checked and scale == last,
+                chosen=len(function.scales) == 2,
             )
             for k, scale in enumerate(function.scales)
         )
     )
-    found = yield from beside(tables, idle(_depth(function, rounds)))
-    (fine, _), (coarse, bits) = found[0], found[-1]
-    if len(found) == 1:
-        return fine
     ring = function.target.ring
-    a, b = (wide - narrow for wide, narrow in zip(coarse, fine, strict=True))
-    gap = yield from replicate(role, bits[0] * (a + b) + bits[1] * a, Group(ring))
-    first, second = (y + more for y, more in zip(fine, gap, strict=True))
+    group = Group(ring)
+    (fine, _), (coarse, serves) = found[0], found[-1]
+    if len(found) == 1:
+        return (yield from replicate(role, fine, group, "value"))
+    z = np.concatenate([fine, ring.reduce(coarse - fine), serves])
+    pair = yield from replicate(role, z, group, "value")
+    (y0, gap0, bit0), (y1, gap1, bit1) = (share.reshape(3, -1) for share in pair)
+    product = bit0 * (gap0 + gap1) + bit1 * gap0
+    more = yield from replicate(role, product, group, "choice")
+    first, second = (y + m for y, m in zip((y0, y1), more, strict=True))
     return first, second
 
 
 def _value(
-    role: Role, shares: Pair, scale: Scale, rounds: Rounds, checked: bool
-) -> Steps[tuple[Pair, Pair]]:
-    """Steps 0 to 3: shares of what one table says of every element, and of whether it
+    role: Role, shares: Pair, scale: Scale, *, noted: bool, chosen: bool
+) -> Steps[tuple[Words, Words]]:
+    """Steps 0 to 2: summands of what one table says of every element, and of whether it
     serves for it: one or zero."""
-    ring = scale.function.source.ring
+    source, target = scale.function.source, scale.function.target.ring
     above_low = (1 << scale.cut) - scale.function.low
-    summand = two_party_summand(role, shares, ring, above_low)
-    cell, count = cell_index(summand, scale.cut, scale.cells), summand.size
-    near = _offset(summand, scale)
-    rough = near >> near.dtype.type(scale.rough)
-    group, known = Group(ring), None
+    summand = two_party_summand(role, shares, source.ring, above_low)
+    cell = cell_index(summand, scale.cut, scale.cells)
+    offset = _offset(summand, scale)
     if role.rank == P1:
-        known = np.concatenate([near, rough, rough * rough])
-    else:
-        centre = 1 << (scale.cut - scale.drop)
-        middle = (centre >> scale.rough) - (1 if scale.rough else 0)
-        near, rough = near - ring.scalar(centre), rough - ring.scalar(middle)
-    look_up = (
-        _deal(role, cell, scale) if known is not None else _expand(role, cell, scale)
-    )
-    blocks: list[Steps[Any]] = [
-        look_up,
-        split_of_p1(role, known, _KNOWN * count, group, "offset"),
-    ]
-    rows, split = yield from together(*blocks)
-    if known is not None:
-        factors, rest, bit = None, None, None
-        parts = known.reshape(_KNOWN, count)
-    else:
-        if checked:
-            note_flags(role, rows[:, _COLUMNS])
-        c0, c1, c2, bit = (np.ascontiguousarray(rows[:, k]) for k in range(_COLUMNS))
-        factors = np.stack([c1, c2 * rough * ring.scalar(2), c2])
-        rest = c0 + c1 * near + c2 * rough * rough
-        parts = split[0].reshape(_KNOWN, count)
-    last: list[Steps[Any]] = [
-        known_product(role, parts, factors, rest, ring),
-        two_to_three(role, bit, count, group, "serves"),
-    ]
-    (pair, own), serves = yield from together(*last)
-    total = two_party_summand(role, pair, ring, scale.conversion.bias) + own
-    y = yield from convert(role, total, scale.conversion, rounds, False)
-    return y, serves
+        payload = np.stack([np.ones_like(offset), offset, offset * offset], axis=1)
+        yield from _deal(role, cell, payload, scale)
+        nothing = np.zeros(cell.size, target.dtype)
+        return nothing, nothing
+    rows = _SERVES + 1 if chosen else _OUTSIDE + 1 if noted else _OUTSIDE
+    found = yield from _expand(role, cell, scale, rows)
+    if noted:
+        note_flags(role, found[_OUTSIDE].astype(target.dtype))
+    p = offset - _WORD.scalar(1 << (scale.cut - scale.drop))
+    c0, c1, c2, c1_u, c2_u, c2_uu = found[:_OUTSIDE]
+    y = c0 + p * (c1 + p * c2 + 2 * c2_u) + c1_u + c2_uu
+    serves = found[_SERVES] if chosen else np.zeros_like(y)
+    return shifted_share(y, scale.conversion), target.reduce(serves)
 
 
-def _deal(role: Role, cell: Words, scale: Scale) -> Steps[None]:
+def _deal(role: Role, cell: Words, payload: Words, scale: Scale) -> Steps[None]:
     """Step 1 at P1."""
     salt = role.own.draw("salt", SALT_BYTES, _BYTE)
     roots = np.stack([_roots(role, other, cell.size) for other in (P0, P2)])
-    keys = correct_points(cell, roots, salt.tobytes(), depth=scale.cells, bits=BITS)
+    keys = correct_payloads(cell, payload, roots, salt.tobytes(), depth=scale.cells)
     fields = [
         Field(salt, 8),
         Field(keys.seeds.reshape(-1), 64),
@@ -262,15 +212,23 @@ def _deal(role: Role, cell: Words, scale: Scale) -> Steps[None]:
     yield Exchange(send={P0: fields, P2: fields})
 
 
-def _expand(role: Role, cell: Words, scale: Scale) -> Steps[Words]:
-    """Steps 1 and 2 at P0 and P2: a share of the row for every element."""
+def _expand(role: Role, cell: Words, scale: Scale, rows: int) -> Steps[Words]:
+    """Step 2 at P0 and P2: a share of the first rows of the table, for every element
+    and times what P1 put into the keys, (rows, N)."""
     count = cell.size
     roots = _roots(role, P1, count)
     inbox = yield Exchange(receive={P1: _expected(count, scale)})
     corrections, salt = _received(inbox[P1], count, scale)
-    side = 0 if role.rank == P0 else 1
-    table = doubled_table(scale)
-    return rows_at_points(roots, corrections, salt, table, cell, side=side)
+    found = products_at_payloads(
+        roots,
+        corrections,
+        salt,
+        doubled_table(scale)[:rows],
+        FACTORS[:rows],
+        cell,
+        side=0 if role.rank == P0 else 1,
+    )
+    return np.ascontiguousarray(found.T)
 
 
 def _roots(role: Role, other: Rank, count: int) -> Words:
@@ -279,31 +237,32 @@ def _roots(role: Role, other: Rank, count: int) -> Words:
 
 
 def _expected(count: int, scale: Scale) -> list[Expected]:
-    depth = tree_levels(scale.cells, BITS)
+    depth = payload_levels(scale.cells)
     return [
         Expected(SALT_BYTES, 8),
         Expected(2 * count * depth, 64),
         Expected(count * depth, 1),
-        Expected(2 * count, 64),
+        Expected(PAYLOAD_WORDS * count, 64),
     ]
 
 
 def _received(
     fields: list[Words], count: int, scale: Scale
 ) -> tuple[Corrections, bytes]:
-    depth = tree_levels(scale.cells, BITS)
+    depth = payload_levels(scale.cells)
     salt, seeds, rights, last = fields
     wide = np.uint64
     return (
         Corrections(
             seeds.reshape(count, depth, 2).astype(wide),
             rights.reshape(count, depth).astype(wide),
-            last.reshape(count, 2).astype(wide),
+            last.reshape(count, PAYLOAD_WORDS).astype(wide),
         ),
         salt.tobytes(),
     )
 
 
 def _offset(summand: Words, scale: Scale) -> Words:
+    """What lies beyond the start of a cell, as a number of 64 bits."""
     low = summand & summand.dtype.type((1 << scale.cut) - 1)
-    return np.asarray(low >> low.dtype.type(scale.drop))
+    return (low >> low.dtype.type(scale.drop)).astype(np.uint64)

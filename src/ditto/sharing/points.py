@@ -65,30 +65,29 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import (
-    Cipher,
-    CipherContext,
-    algorithms,
-    modes,
-)
 
 from ditto.errors import FixedPointTypeError, MessageError
 from ditto.fixedpoint import Ring, Words
 from ditto.native import aes
 from ditto.sharing.packing import Bytes
-from ditto.sharing.prf import derive_key
+from ditto.sharing.point_trees import (
+    BLOCK_BYTES,
+    CONTROL,
+    Blocks,
+    Corrections,
+    Generators,
+    Numbers,
+    correct_levels,
+    expand_levels,
+    generate,
+    generator_keys,
+    take_controls,
+    where_controlled,
+)
 
-_Numbers = npt.NDArray[np.uint64]
-_Blocks = npt.NDArray[np.uint64]
-"""Blocks of 128 bits as pairs of words, low word first: the last axis is 2."""
-
-_BLOCK = 16
 SALT_BYTES = 16
-_CONTROL = np.uint64(1)
 _SLICE = 1 << 16
 """Leaves expanded at once, so that memory stays bounded and near the cache's size."""
-_ROTATED = 1 << 15
-"""Elements of a table that are rotated at once."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class _Tree:
     @property
     def lanes(self) -> int:
         """The elements of one leaf."""
-        return 8 * _BLOCK // self.bits
+        return 8 * BLOCK_BYTES // self.bits
 
     @property
     def leaves(self) -> int:
@@ -122,35 +121,18 @@ class _Tree:
         """The levels below the root."""
         return (self.leaves - 1).bit_length()
 
-    def nodes(self, level: int) -> int:
-        """The nodes of a level that lead to an element of the vector."""
-        return -(-self.leaves >> (self.levels - level))
-
     @property
     def format(self) -> np.dtype[np.void]:
         """One key: every field, and nothing between them."""
         return np.dtype(
             [
-                ("salt", "u1", (_BLOCK,)),
+                ("salt", "u1", (BLOCK_BYTES,)),
                 ("root", "<u8", (2,)),
                 ("last", "<u8", (2,)),
                 ("seeds", "<u8", (self.levels, 2)),
                 ("controls", "u1", (self.levels,)),
             ]
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Generators:
-    """G_left, G_right and G_leaf under one salt."""
-
-    left: CipherContext
-    right: CipherContext
-    leaf: CipherContext
-
-    @classmethod
-    def salted(cls, salt: bytes) -> "_Generators":
-        return cls(*(_cipher(key) for key in _generator_keys(salt)))
 
 
 def point_bytes(depth: int, bits: int) -> int:
@@ -169,18 +151,18 @@ def split_points(
     tree = _Tree(depth, bits)
     index = _checked(indices, tree)
     salt = os.urandom(SALT_BYTES)
-    drawn = np.frombuffer(os.urandom(2 * index.size * _BLOCK), np.uint64)
+    drawn = np.frombuffer(os.urandom(2 * index.size * BLOCK_BYTES), np.uint64)
     roots = drawn.reshape(2, index.size, 2)
     corrections = correct_points(indices, roots, salt, depth=depth, bits=bits)
 
     keys = np.zeros((2, index.size), tree.format)
     keys["salt"] = np.frombuffer(salt, np.uint8)
     keys["root"] = roots
-    keys["root"][..., 0] &= ~_CONTROL
+    keys["root"][..., 0] &= ~CONTROL
     keys["seeds"] = corrections.seeds
-    keys["seeds"][..., 0] &= ~_CONTROL
-    left = corrections.seeds[..., 0] & _CONTROL
-    keys["controls"] = left | corrections.rights << _CONTROL
+    keys["seeds"][..., 0] &= ~CONTROL
+    left = corrections.seeds[..., 0] & CONTROL
+    keys["controls"] = left | corrections.rights << CONTROL
     keys["last"] = corrections.last
 
     a, b = keys.view(np.uint8).reshape(2, index.size, tree.format.itemsize)
@@ -188,21 +170,9 @@ def split_points(
     return a.copy(), b.copy()
 
 
-@dataclass(frozen=True, eq=False)
-class Corrections:
-    """What both sides of N points know beside their own roots."""
-
-    seeds: _Blocks
-    """(N, levels, 2); the lowest bit of a seed is the left control bit."""
-    rights: _Numbers
-    """(N, levels): the right control bits."""
-    last: _Blocks
-    """(N, 2)."""
-
-
 def correct_points(
     indices: npt.NDArray[np.integer],
-    roots: _Blocks,
+    roots: Blocks,
     salt: bytes,
     *,
     depth: int,
@@ -215,35 +185,11 @@ def correct_points(
     """
     tree = _Tree(depth, bits)
     index = _checked(indices, tree)
-    generators = _Generators.salted(salt)
-    blocks = roots.copy()
-    _take_controls(blocks)
-    blocks[1, :, 0] |= _CONTROL
-    seeds = np.empty((index.size, tree.levels, 2), np.uint64)
-    rights = np.empty((index.size, tree.levels), np.uint64)
-
     leaf, lane = np.divmod(index, np.uint64(tree.lanes))
-    for level in range(tree.levels):
-        turn = leaf >> np.uint64(tree.levels - 1 - level) & _CONTROL
-        goes_right = turn.astype(np.bool_)
-        controls = _take_controls(blocks)
-        left = _generate(generators.left, blocks)
-        right = _generate(generators.right, blocks)
-        gap_left, gap_right = left[0] ^ left[1], right[0] ^ right[1]
-        fix_left = _take_controls(gap_left) ^ turn ^ _CONTROL
-        fix_right = _take_controls(gap_right) ^ turn
-        seed = np.where(goes_right[:, None], gap_left, gap_right)
-        seeds[:, level] = seed
-        seeds[:, level, 0] |= fix_left
-        rights[:, level] = fix_right
-
-        correction = seed
-        correction[:, 0] |= np.where(goes_right, fix_right, fix_left)
-        blocks = np.where(goes_right[:, None], right, left)
-        blocks ^= _where(controls, correction)
-
-    controls = _take_controls(blocks)
-    values = _generate(generators.leaf, blocks).view(Ring(bits).dtype)
+    generators = Generators.salted(salt)
+    seeds, rights, blocks = correct_levels(leaf, roots, generators, tree.levels)
+    controls = take_controls(blocks)
+    values = generate(generators.leaf, blocks).view(Ring(bits).dtype)
     last = values[1] - values[0]
     last += np.arange(tree.lanes, dtype=np.uint64) == lane[:, None]
     last = np.where(controls[1, :, None].astype(np.bool_), -last, last)
@@ -267,13 +213,13 @@ def expand_points(keys: Bytes, *, depth: int, bits: int, side: int) -> Words:
     records = _parsed(keys, tree)
     if not records.size:
         return np.empty((0, depth), Ring(bits).dtype)
-    seeds: _Blocks = records["seeds"].astype(np.uint64)
+    seeds: Blocks = records["seeds"].astype(np.uint64)
     controls = records["controls"].astype(np.uint64)
-    seeds[..., 0] |= controls & _CONTROL
+    seeds[..., 0] |= controls & CONTROL
     corrections = Corrections(
-        seeds, controls >> _CONTROL, records["last"].astype(np.uint64)
+        seeds, controls >> CONTROL, records["last"].astype(np.uint64)
     )
-    roots: _Blocks = records["root"].astype(np.uint64)
+    roots: Blocks = records["root"].astype(np.uint64)
     salt = records["salt"][0].tobytes()
     parts = expand_corrected(
         roots, corrections, salt, depth=depth, bits=bits, side=side
@@ -283,7 +229,7 @@ def expand_points(keys: Bytes, *, depth: int, bits: int, side: int) -> Words:
 
 
 def expand_corrected(
-    roots: _Blocks,
+    roots: Blocks,
     corrections: Corrections,
     salt: bytes,
     *,
@@ -300,7 +246,7 @@ def expand_corrected(
         points.expand(depth, share)
         yield slice(0, len(roots)), share
         return
-    generators = _Generators.salted(salt)
+    generators = Generators.salted(salt)
     for start in range(0, len(roots), step):
         part = slice(start, min(start + step, len(roots)))
         found = Corrections(
@@ -310,44 +256,12 @@ def expand_corrected(
         yield part, share[:, :depth]
 
 
-def rows_at_points(
-    roots: _Blocks,
-    corrections: Corrections,
-    salt: bytes,
-    table: npt.NDArray[np.uint32],
-    turns: Words,
-    *,
-    side: int,
-) -> npt.NDArray[np.uint32]:
-    """A side's share of the rows that N points pick from a table of 32 bits.
-
-    The table stands twice in a row, (K, 2 depth), and is read from ``turns``, a number
-    for each point: so the row of a point i is column i + turn, modulo the depth.
-    """
-    depth = table.shape[1] // 2
-    points = _native_points(roots, corrections, salt, _Tree(depth, 32), side)
-    out = np.empty((len(roots), len(table)), np.uint32)
-    if points is not None:
-        points.rows(table, turns.astype(np.uint32), out)
-        return out
-    rotated = np.lib.stride_tricks.sliding_window_view(table, depth, axis=1)
-    for part, vectors in expand_corrected(
-        roots, corrections, salt, depth=depth, bits=32, side=side
-    ):
-        start, step = part.start, max(1, _ROTATED // depth)
-        for k in range(0, len(vectors), step):
-            few = slice(start + k, min(start + k + step, part.stop))
-            picked = rotated[:, turns[few].astype(np.int64)]
-            out[few] = np.einsum("knv,nv->nk", picked, vectors[k : k + step])
-    return out
-
-
 def _native_points(
-    roots: _Blocks, corrections: Corrections, salt: bytes, tree: _Tree, side: int
+    roots: Blocks, corrections: Corrections, salt: bytes, tree: _Tree, side: int
 ) -> aes.Points | None:
     """The same by the C library, where there is one."""
-    schedules = [aes.schedule(key) for key in _generator_keys(salt)]
-    left, right, leaf = schedules
+    schedules = [aes.schedule(key) for key in generator_keys(salt)]
+    left, right, leaf, _ = schedules
     if left is None or right is None or leaf is None:
         return None
     fixes = corrections.seeds, corrections.rights, corrections.last
@@ -356,42 +270,24 @@ def _native_points(
 
 
 def _expand(
-    roots: _Blocks,
+    roots: Blocks,
     corrections: Corrections,
     tree: _Tree,
-    generators: _Generators,
+    generators: Generators,
     side: int,
 ) -> Words:
     """The share with its last leaf whole: (N, leaves * lanes)."""
-    blocks = roots[:, None].copy()
-    _take_controls(blocks)
-    blocks[..., 0] |= np.uint64(side)
-    for level in range(tree.levels):
-        seeds = corrections.seeds[:, level].copy()
-        fixes = (_take_controls(seeds), corrections.rights[:, level])
-        controls = _take_controls(blocks)
-        kept = tree.nodes(level + 1)
-        children = np.empty((len(roots), kept, 2), np.uint64)
-        for turn, cipher in enumerate((generators.left, generators.right)):
-            # The seed's lowest bit is clear: it takes the control bit's correction.
-            correction = seeds.copy()
-            correction[:, 0] |= fixes[turn]
-            made = _generate(cipher, blocks)
-            made ^= _where(controls, correction[:, None])
-            # The right child of the last node may lie beyond the vector.
-            children[:, turn::2] = made[:, : (kept + 1 - turn) // 2]
-        blocks = children
-
-    controls = _take_controls(blocks)
+    blocks = expand_levels(roots, corrections, tree.leaves, generators, side)
+    controls = take_controls(blocks)
     word = Ring(tree.bits).dtype
-    share: Words = _generate(generators.leaf, blocks).view(word)
-    share += _where(controls, corrections.last[:, None]).view(word)
+    share: Words = generate(generators.leaf, blocks).view(word)
+    share += where_controlled(controls, corrections.last[:, None]).view(word)
     if side == 1:
         np.negative(share, out=share)
     return share.reshape(len(roots), tree.leaves * tree.lanes)
 
 
-def _checked(indices: npt.NDArray[np.integer], tree: _Tree) -> _Numbers:
+def _checked(indices: npt.NDArray[np.integer], tree: _Tree) -> Numbers:
     """The indices, flat. An error does not name one: they are secret."""
     flat = np.asarray(indices).reshape(-1)
     if not np.issubdtype(flat.dtype, np.integer):
@@ -418,46 +314,6 @@ def _parsed(keys: Bytes, tree: _Tree) -> npt.NDArray[np.void]:
             "each call of split_points by themselves."
         )
     seeds = (records["root"][:, 0], records["seeds"][:, :, 0])
-    if any(np.any(s & _CONTROL) for s in seeds) or np.any(records["controls"] > 3):
+    if any(np.any(s & CONTROL) for s in seeds) or np.any(records["controls"] > 3):
         raise MessageError("A key has a bit set that its format leaves clear.")
     return records
-
-
-def _generator_keys(salt: bytes) -> list[bytes]:
-    """Of G_left, G_right and G_leaf."""
-    labels = ("left", "right", "leaf")
-    return [derive_key(salt, session=b"", label=f"points {each}") for each in labels]
-
-
-def _cipher(key: bytes) -> CipherContext:
-    # ECB is AES on each block by itself, which is what G is made of; nothing is
-    # encrypted with it.
-    return Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
-
-
-def _generate(cipher: CipherContext, seeds: _Blocks) -> _Blocks:
-    """G of every seed: AES_k(s) ^ s."""
-    # update_into asks for a block of room beyond what it writes.
-    buffer = np.empty(seeds.nbytes + _BLOCK, np.uint8)
-    cipher.update_into(seeds.reshape(-1).view(np.uint8).data, buffer.data)
-    made = buffer[: seeds.nbytes].view(np.uint64).reshape(seeds.shape)
-    made ^= seeds
-    return made
-
-
-def _take_controls(blocks: _Blocks) -> _Numbers:
-    """The control bits; clears them in ``blocks``, which are seeds afterwards."""
-    low = blocks[..., 0]
-    controls = low & _CONTROL
-    low &= ~_CONTROL
-    return controls
-
-
-def _where(controls: _Numbers, corrections: _Blocks) -> _Blocks:
-    """A point's correction at its nodes with control bit 1, zero at the others."""
-    masks = np.negative(controls)
-    out = np.empty((*controls.shape, 2), np.uint64)
-    # Word by word: an inner loop over the pair would run at a fraction of the speed.
-    for i in range(2):
-        np.bitwise_and(masks, corrections[..., i], out=out[..., i])
-    return out

@@ -23,6 +23,7 @@ from ditto.steps.base import (
 from ditto.steps.check import check_plan
 from ditto.steps.coarse_max import CoarseMax
 from ditto.steps.constant import Constant
+from ditto.steps.downcast import Downcast
 from ditto.steps.exponential import Exponential
 from ditto.steps.files import load_plan, plan_from_body, plan_from_bytes
 from ditto.steps.linear_map import LinearMap
@@ -49,6 +50,7 @@ __all__ = [
     "Cells",
     "CoarseMax",
     "Constant",
+    "Downcast",
     "Einsum",
     "EinsumPublic",
     "Exponential",

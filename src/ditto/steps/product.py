@@ -26,6 +26,7 @@ from ditto.steps.base import (
 )
 from ditto.steps.conversion import convert, converted_error, target_of
 from ditto.steps.rules import (
+    LOW_RINGS,
     axis_sizes,
     demand_broadcast,
     demand_contraction,
@@ -57,7 +58,10 @@ class _Product(Batchable):
         """Types that the protocol multiplies and converts between."""
         demand_operands(site, 2)
         source = _source(site)
-        demand(source.bits in (32, 64), "is in a ring of 32 or 64 bits", source)
+        plain = source.bits in LOW_RINGS and _target(site) is None
+        demand(
+            source.bits in (32, 64) or plain, "is in a ring of 32 or 64 bits", source
+        )
         Conversion(source, shared_type(site.result))
         demand_rounds(self.rounds)
 
@@ -115,8 +119,10 @@ class Multiply(_Product):
         return x * y
 
     def check(self, site: Site) -> None:
-        """Operands of a common shape."""
+        """Operands of a common shape, in a ring whose claims are proved as they are."""
         super().check(site)
+        source = _source(site)
+        demand(source.bits in (32, 64), "is in a ring of 32 or 64 bits", source)
         demand_broadcast(site)
 
     def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:

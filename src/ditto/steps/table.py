@@ -6,6 +6,7 @@ from types import MappingProxyType
 from ditto.steps.base import StepDefinition
 from ditto.steps.coarse_max import CoarseMax
 from ditto.steps.constant import Constant
+from ditto.steps.downcast import Downcast
 from ditto.steps.exponential import Exponential
 from ditto.steps.linear_map import LinearMap
 from ditto.steps.lookup import Lookup
@@ -28,6 +29,7 @@ STEPS: Mapping[str, type[StepDefinition]] = MappingProxyType(
             Add,
             CoarseMax,
             Constant,
+            Downcast,
             Einsum,
             EinsumPublic,
             LinearMap,

@@ -1,14 +1,14 @@
 """table_function: the reciprocal or inverse root of few values, by a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import Literal
 
 import jax.numpy as jnp
 
 from ditto.fixedpoint import FxpType
-from ditto.protocols import Rounds, table_function_cost
 from ditto.protocols import TableFunction as Table
+from ditto.protocols import table_function_cost
 from ditto.protocols.party import Task
 from ditto.protocols.table_function import table_function_task
 from ditto.sharing import Shared
@@ -25,7 +25,6 @@ from ditto.steps.base import (
 )
 from ditto.steps.rules import (
     demand_operands,
-    demand_rounds,
     demand_shape,
     shared_type,
 )
@@ -42,7 +41,6 @@ class TableFunction(Batchable):
     widths: Literal[1, 2]
     low: int
     high: int
-    rounds: Rounds
 
     def table(self, source: FxpType, target: FxpType) -> Table:
         """The protocol's table between two types."""
@@ -58,19 +56,16 @@ class TableFunction(Batchable):
         (x,) = site.operands
         demand_shape(site, x.shape)
         self.table(shared_type(x), shared_type(site.result))
-        demand_rounds(self.rounds, most=2)
 
     def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
         """As the protocol declares."""
-        cost = table_function_cost(site.result.size, self._table(site), self.rounds)
+        cost = table_function_cost(site.result.size, self._table(site))
         return StepCost(cost.bits, cost.rounds)
 
     def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:
         """See Batchable."""
         x = as_shared(operands[0])
-        return table_function_task(
-            x, self._table(site), self.rounds, checked=site.checked
-        )
+        return table_function_task(x, self._table(site), checked=site.checked)
 
     def simulate(
         self, site: Site, operands: Sequence[Numbers], arithmetic: Arithmetic
@@ -95,10 +90,6 @@ class TableFunction(Batchable):
     def describe(self, site: Site) -> str:
         """The function."""
         return self.function
-
-    def in_rounds(self, rounds: Rounds) -> Self | None:
-        """See StepDefinition."""
-        return None if rounds > 2 else replace(self, rounds=rounds)
 
 
 def _values(table: Table, x: Numbers) -> Numbers:

@@ -52,6 +52,10 @@ def card(result: Json, settings: DistillSettings) -> str:
             for each in result["student"]
         ),
         "",
+        *(
+            f"Stage `{stage}` made it no better, and is not in its weights.\n"
+            for stage in result["left_out"]
+        ),
         "| tokens | bytes of the teacher | of the student | rounds of the teacher | "
         "of the student |",
         "|---:|---:|---:|---:|---:|",

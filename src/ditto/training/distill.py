@@ -1,8 +1,9 @@
 """``distill``: a student that three parties compute at less cost than its teacher.
 
 Three steps that a user sees. *Prepare*: the student is the teacher with another
-activation; plans are calibrated on its training texts, their types fixed, and the
-untrained student measured, for if that is good enough there is nothing to do. *Train*:
+activation, fitted to the teacher's on training texts; plans are calibrated on these,
+their types fixed, and the untrained student measured. If that is good enough with the
+teacher's own weights, there is nothing to do. *Train*:
 hidden states, then logits, are made those of the teacher, and if wanted once more in
 the parties' own arithmetic. *Convert*: the student becomes a Hugging Face folder, and
 is measured as it will be run.
@@ -20,6 +21,7 @@ import numpy as np
 from ditto.errors import SetupError
 from ditto.files import Json
 from ditto.models import Model
+from ditto.models.layers import OURS
 from ditto.plan import Tree
 from ditto.training.card import CARD, write_card
 from ditto.training.data import (
@@ -29,6 +31,7 @@ from ditto.training.distill_run import Cost, DistillRun, open_run
 from ditto.training.distillation import Traced, traced
 from ditto.training.examples import find_task
 from ditto.training.finetune import RESULTS, move_files, write_model
+from ditto.training.fitting import fit_activation
 from ditto.training.measure import (
     Measured,
     Measurement,
@@ -61,6 +64,8 @@ class Distillation:
     """Of the finished student; of the untrained one if training was interrupted."""
     teacher_costs: tuple[Cost, ...]
     stages: dict[str, Trained] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Stages after which the student was no better than before."""
     measured: tuple[Measured, ...] = ()
     """The finished student: in float, in the simulator, by three parties."""
 
@@ -90,6 +95,7 @@ class Distillation:
                 }
                 for name, stage in self.stages.items()
             },
+            "left_out": [*self.left_out],
             "interrupted": self.was_interrupted,
         }
 
@@ -108,13 +114,13 @@ def distill(
     Raises SetupError if the untrained student is good enough.
     """
     on_stage("prepare: reading the data and the teacher")
-    run = open_run(settings, on_stage)
+    run = _fitted(open_run(settings, on_stage), on_count)
     measurement = Measurement(run.teacher, pairs=run.pairs, on_count=on_count)
     result = _prepare(run, measurement)
     done = distill_stages(
         run.teacher,
         traced(run.student),
-        run.teacher.params,
+        run.student.params,
         run.data,
         settings,
         quantize=lambda params: _quantized(run, params),
@@ -123,11 +129,37 @@ def distill(
         should_stop=should_stop,
     )
     result = replace(
-        result, stages=done.stages, student=replace(run.student, params=done.params)
+        result,
+        stages=done.stages,
+        left_out=done.left_out,
+        student=replace(run.student, params=done.params),
     )
     if result.was_interrupted:
         return result
     return _convert(run, result, measurement)
+
+
+def _fitted(run: DistillRun, on_count: OnCount) -> DistillRun:
+    """With a student whose parabolas are near its teacher's activation."""
+    settings = run.settings
+    if not _is_fitted(run):
+        return run
+    run.on_stage("prepare: fitting the activation")
+    steps = -(-settings.fit_samples // settings.per_device_train_batch_size)
+    batches = [run.data.train.at(step) for step in range(steps)]
+    student = fit_activation(
+        run.teacher,
+        run.student,
+        batches,
+        lambda done, count: on_count("fitting", done, count),
+    )
+    return replace(run, student=student)
+
+
+def _is_fitted(run: DistillRun) -> bool:
+    maps = run.teacher.family.maps_around_activation
+    fits = run.settings.activation in OURS and run.settings.fit_samples > 0
+    return fits and maps is not None
 
 
 def _prepare(run: DistillRun, measurement: Measurement) -> Distillation:
@@ -145,7 +177,9 @@ def _prepare(run: DistillRun, measurement: Measurement) -> Distillation:
     some = some[: settings.simulator_samples]
     untrained = measurement.in_simulator(plans, some, run.on_stage)
     metric = _metric(settings)
-    _refuse_if_good(run, metric, measurement.in_float(run.teacher, some), untrained)
+    if not _is_fitted(run):
+        teacher_of_some = measurement.in_float(run.teacher, some)
+        _refuse_if_good(run, metric, teacher_of_some, untrained)
     same = run.student.published == run.teacher.published
     of_teacher = costs if same else run.costs(run.plans(run.teacher), sizes)
     return Distillation(

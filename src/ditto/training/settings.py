@@ -230,6 +230,13 @@ class DistillSettings(TrainingSettings):
         "Student",
         "What attention makes of scores: softmax, square or relu; else as it was.",
     )
+    fit_samples: int = option(
+        512,
+        "Student",
+        "Training examples on which an activation is fitted to the teacher's before "
+        "training begins; 0: begin with the teacher's weights.",
+        ge=0,
+    )
     stages: Stages = option(
         ("hidden", "logits"),
         "Student",

@@ -36,8 +36,10 @@ class Distilled:
     """What the stages have come to."""
 
     params: Tree
-    """The student's, after the last stage."""
+    """The student's, after the last stage that made it better."""
     stages: dict[str, Trained]
+    left_out: tuple[str, ...] = ()
+    """Stages after which the student was no better than before."""
 
     @property
     def was_interrupted(self) -> bool:
@@ -60,8 +62,11 @@ def distill_stages(
     """Make a student, from its first parameters on, answer as its teacher.
 
     ``quantize`` makes the student of the stage quantized, from the parameters so far.
+    A stage after the first that makes its own metric worse is left out: the logits of
+    a small task, which its teacher knows by heart, can do harm.
     """
     finished: dict[str, Trained] = {}
+    left_out: list[str] = []
     for stage in settings.stages:
         if stage == "quantized" and quantize is not None:
             student = quantize(params)
@@ -70,20 +75,34 @@ def distill_stages(
         is_begun = bool(steps_saved(of_stage.output_dir))
         if settings.resume_from_checkpoint and not is_begun:
             of_stage = of_stage.model_copy(update={"resume_from_checkpoint": False})
+        objective = objective_of(stage, teacher, student, data, settings)
         trained = train(
             params,
-            objective_of(stage, teacher, student, data, settings),
+            objective,
             data.train,
             of_stage,
             frozen=teacher.params,
             on_progress=on_progress,
             should_stop=should_stop,
         )
+        is_kept = not finished or trained.was_interrupted
         finished[stage] = trained
-        params = jax.tree.map(np.asarray, trained.params)
+        if is_kept or _is_better(objective, trained, params):
+            params = jax.tree.map(np.asarray, trained.params)
+        else:
+            left_out.append(stage)
         if trained.was_interrupted:
             break
-    return Distilled(params, finished)
+    return Distilled(params, finished, tuple(left_out))
+
+
+def _is_better(objective: Objective, trained: Trained, before: Tree) -> bool:
+    """Than before the stage; a tie counts for what was trained."""
+    evaluate, metric = objective.evaluate, objective.metric
+    if evaluate is None or metric is None:
+        return True
+    score = evaluate(before, lambda *_: None)[metric.name]
+    return not metric.is_better(score, trained.scores[metric.name])
 
 
 def objective_of(

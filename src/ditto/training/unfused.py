@@ -15,23 +15,33 @@ from jax.extend.core import Jaxpr, Literal, Var, jaxpr_as_fun
 
 from ditto.models.layers import ACTIVATIONS, Elementwise
 
+Replace = Callable[[Elementwise], Elementwise]
+
 
 def with_unfused_activations(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function of arrays, with each activation computed once.
 
     Only those at the top level of the function are found, and not under ``vmap``.
     """
+    return with_activations(function, _unfused)
+
+
+def with_activations(
+    function: Callable[..., Any], replace: Replace
+) -> Callable[..., Any]:
+    """A function of arrays with something else for each of its activations, in the
+    order in which they are computed. Those are found that stand at its top level."""
 
     def run(*arguments: Any) -> Any:
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
         leaves = jax.tree.leaves(arguments)
-        results = _evaluate(closed.jaxpr, [*closed.consts, *leaves])
+        results = _evaluate(closed.jaxpr, [*closed.consts, *leaves], replace)
         return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
     return run
 
 
-def _evaluate(jaxpr: Jaxpr, arguments: list[Any]) -> list[Any]:
+def _evaluate(jaxpr: Jaxpr, arguments: list[Any], replace: Replace) -> list[Any]:
     values: dict[Var, Any] = dict(
         zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True)
     )
@@ -44,7 +54,7 @@ def _evaluate(jaxpr: Jaxpr, arguments: list[Any]) -> list[Any]:
         params = equation.params
         inputs = [read(atom) for atom in equation.invars]
         if params.get("name") in ACTIVATIONS:
-            outputs = [_unfused(jaxpr_as_fun(params["jaxpr"]))(*inputs)]
+            outputs = [replace(_elementwise(jaxpr_as_fun(params["jaxpr"])))(*inputs)]
         else:
             functions, bound = primitive.get_bind_params(params)
             outputs = primitive.bind(*functions, *inputs, **bound)
@@ -53,11 +63,15 @@ def _evaluate(jaxpr: Jaxpr, arguments: list[Any]) -> list[Any]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _unfused(flat: Callable[[jax.Array], list[jax.Array]]) -> Elementwise:
-    """An activation that is fused neither forward nor backward."""
-
+def _elementwise(flat: Callable[[jax.Array], list[jax.Array]]) -> Elementwise:
     def activation(x: jax.Array) -> jax.Array:
         return flat(x)[0]
+
+    return activation
+
+
+def _unfused(activation: Elementwise) -> Elementwise:
+    """An activation that is fused neither forward nor backward."""
 
     def gradient(x: jax.Array, cotangent: jax.Array) -> jax.Array:
         (result,) = jax.vjp(activation, x)[1](cotangent)

@@ -10,6 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from ditto.audit import PROOFS
 from ditto.client.remote import RemoteDeployment, Trios
 from ditto.errors import CertificateError, UnknownModelError
 from ditto.party.server import host as hosts
@@ -68,6 +69,20 @@ def test_another_version_is_refused_in_the_greeting(
         with monkeypatch.context() as patch:
             patch.setattr(hosts, "VERSION", NEXT_VERSION)
             starts_and_waits(service, "another version")
+    finally:
+        service.hosts[1] = service.start(1)
+        service.wait_until_ready()
+
+
+def test_other_proofs_are_refused_in_the_greeting(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds of one version whose proofs differ would accuse each other."""
+    service.hosts[1].stop()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(hosts, "PROOFS", PROOFS + 1)
+            starts_and_waits(service, "another version of the proofs, so another build")
     finally:
         service.hosts[1] = service.start(1)
         service.wait_until_ready()

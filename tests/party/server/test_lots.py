@@ -1,5 +1,6 @@
 """Runs of which some are audited, drawn by the client in secret."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from ditto.client import remote
 from ditto.client.lots import deal_lots
-from ditto.errors import AuditError, PeerLostError, RequestError
+from ditto.errors import AuditError, BusyError, PeerLostError, RequestError
 from ditto.party import running as party_running
 from ditto.party.lots import is_drawn
 from ditto.plan import Plan
@@ -133,6 +134,46 @@ def test_a_run_that_was_drawn_and_is_lost_is_drawn_again(
     found = client.call(service.runs(turn()))
     assert left == [True]
     assert all(reply.audit is not None for reply in found)
+    # what replaces the lost run may be more than one, and asked by another deployment:
+    # with wide margins, or the rest of a text that is begun again
+    assert client.call(service.runs(turn()))[0].audit is not None
+    same = remote.RemoteDeployment(client._trios, time.monotonic() + 20)
+    assert same.call(service.runs(turn()))[0].audit is not None
+    limit = service.files.agreement.limits.deadline_seconds
+    clock = time.monotonic
+    monkeypatch.setattr(client._trios, "_clock", lambda: clock() + limit)
+    assert same.call(service.runs(turn()))[0].audit is None
+    other = service.client(audit_chance=0.5)
+    assert other.call(service.runs(turn()))[0].audit is None
+
+
+def test_a_run_that_was_drawn_and_has_ended_is_the_only_one(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choices = iter([True])
+    monkeypatch.setattr(remote, "is_chosen", lambda _: next(choices, False))
+    client = service.client(audit_chance=0.5)
+    assert client.call(service.runs(turn()))[0].audit is not None
+    assert client.call(service.runs(turn()))[0].audit is None
+
+
+def test_a_run_that_was_drawn_and_refused_by_all_does_not_count(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody had begun, so nobody knew: a party that is busy is no reason."""
+    choices, refused = iter([True]), list[bool]()
+    together = remote.together
+
+    def refusing(*jobs: Any, **options: Any) -> Any:
+        if not refused:
+            refused.append(True)
+            raise BusyError("Full.", retry_after=0.01)
+        return together(*jobs, **options)
+
+    monkeypatch.setattr(remote, "is_chosen", lambda _: next(choices, False))
+    monkeypatch.setattr(remote, "together", refusing)
+    client = service.client(audit_chance=0.5)
+    assert client.call(service.runs(turn()))[0].audit is not None
     assert client.call(service.runs(turn()))[0].audit is None
 
 

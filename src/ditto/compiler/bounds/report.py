@@ -115,6 +115,8 @@ class _Place:
     high: float
     room: float = 0.0
     """How far beyond both ends a check sees for certain."""
+    room_below: float | None = None
+    """The same below, if it is another."""
 
 
 def report_ranges(
@@ -149,6 +151,8 @@ def _place(plan: Plan, k: int, step: Step, origins: Sequence[int]) -> _Place | N
     kind = step.kind
     if not step.inputs or not plan.values[step.outputs[0]].is_shared:
         return None
+    if origins[step.outputs[0]] < 0:
+        return None  # of a remainder: its type holds whatever rounding leaves
     held, made = plan.values[step.inputs[0]], plan.values[step.outputs[0]]
     if isinstance(kind, Recast) and kind.casts == "ours":
         return _recast(k, origins[step.inputs[0]], held.fxp, made.fxp)
@@ -170,8 +174,10 @@ def _place(plan: Plan, k: int, step: Step, origins: Sequence[int]) -> _Place | N
         room = FAR_REACH[kind.far_words] * grid.levels * 2.0**kind.cut * ulp
         return _Place(k, "fit", node, kind.low * ulp, kind.high * ulp, room)
     if isinstance(kind, TableFunction):
-        ulp, limit = held.fxp.ulp, held.fxp.max_value
-        return _Place(k, "table", node, kind.low * ulp, kind.high * ulp, limit)
+        scales, ulp = kind.table(held.fxp, made.fxp).scales, held.fxp.ulp
+        room = scales[-1].room * ulp
+        below = room if len(scales) == 1 else 0.0  # wide cells see little below
+        return _Place(k, "table", node, kind.low * ulp, kind.high * ulp, room, below)
     if isinstance(kind, LinearMap) and kind.operation == "within":
         ends = (float(kind.params[end]) for end in ("low", "high"))
         return _Place(k, "fit", origins[step.outputs[0]], *ends)
@@ -205,11 +211,12 @@ def _judged(
         # what they take may have been checked before
         reach = _below(reach, limits.get(node, math.inf))
     held: Held = "sampled"
+    below = place.room if place.room_below is None else place.room_below
     if place.low <= reach[0] and reach[1] < place.high:
         held = "proven"
     elif unchecked:
         held = "caught" if _overflows(place, proof, limits) else "sampled"
-    elif place.low - place.room <= reach[0] and reach[1] < place.high + place.room:
+    elif place.low - below <= reach[0] and reach[1] < place.high + place.room:
         held = "caught"
     return CheckedRange(
         place.step,

@@ -25,6 +25,7 @@ def coarsen(
     """Replace the maximum of every softmax whose range has few enough levels."""
     found: dict[int, dict[str, float]] = {}
     lowest: dict[int, float] = {}
+    users = graph.users()
     for i, node in enumerate(graph.nodes):
         last = len(graph.nodes[node.inputs[0]].shape) - 1 if node.inputs else -1
         if node.op != "reduce_max" or not secret[i] or node.dtype != "float32":
@@ -44,12 +45,27 @@ def coarsen(
         node = old.nodes[i]
         axes = tuple(node.params["axes"])
         params = {"axes": axes, **found[i]}
-        scores = _hidden_below(builder, inputs[0], lowest[i])
+        scores = inputs[0]
+        if _is_hidden_after(old, users, node.inputs[0]):
+            scores = _hidden_below(builder, scores, lowest[i])
         if scores != inputs[0]:
             params["hidden"] = lowest[i]
         return builder.emit_encoded("coarse_max", (scores,), params, node.scope)
 
     return rewrite(graph, rule)
+
+
+def _is_hidden_after(graph: Graph, users: list[list[int]], scores: int) -> bool:
+    """Whether positions that a selection fills are hidden: exp does not see them.
+
+    Else what fills them are scores as all others, and may be the largest.
+    """
+    node = graph.nodes[scores]
+    below = [u for u in users[scores] if less_its_maximum(graph, u)]
+    after = [graph.nodes[u] for k in below for u in users[k]]
+    return node.op == "select_n" and all(
+        each.op == "select_n" and each.inputs[0] == node.inputs[0] for each in after
+    )
 
 
 def _hidden_below(builder: Builder, scores: int, low: float) -> int:

@@ -26,9 +26,22 @@ from ditto.plan import (
 )
 from ditto.plan.values import dense
 from ditto.protocols import Rounds
-from ditto.steps import Add, Constant, LinearMap, Neg, Recast, SharePublic, Sub
+from ditto.protocols.recast import Conversion
+from ditto.steps import (
+    Add,
+    Constant,
+    Downcast,
+    LinearMap,
+    MulPublic,
+    Neg,
+    Recast,
+    SharePublic,
+    Sub,
+)
 
 LOW_BITS, HIGH_BITS = 32, 64
+REMAINDER = -1
+"""Where a value has no elements of a node, but what rounding leaves of them."""
 _FEW = 1 << 14
 """Results for which bits matter less than a round."""
 _SMALL = 16
@@ -61,6 +74,8 @@ class Draft:
     _numbers: dict[object, int] = field(default_factory=dict)
     _casts: dict[tuple[int, FxpType], int] = field(default_factory=dict)
     _zeros: dict[FxpType, int] = field(default_factory=dict)
+    _remainders: dict[tuple[int, int, FxpType], int] = field(default_factory=dict)
+    _one: int | None = None
     _sources: dict[int, int] = field(default_factory=dict)
     """Of each value that was recast, what from."""
 
@@ -149,7 +164,7 @@ class Draft:
             self.step(SharePublic(), [self.plain(i)], made, node.scope)
         elif self.placements[i] == "input":
             made = self.encoding(i, kind)
-        elif self._is_beside_few(i, kind):
+        elif self.values[self.base[i]].type != kind and self._is_beside_few(i, kind):
             made = self.value(node.shape, kind, node.dtype, node=i)
             inputs = [self.shared(u, kind) for u in node.inputs]
             self.step(SUMS[node.op](), inputs, made, node.scope)
@@ -198,9 +213,31 @@ class Draft:
         within = held.fxp.bits == kind.bits  # the paper has casts between rings only
         made = self.value(held.shape, kind, held.dtype, node=self.origins[value])
         casts = "ours" if within else self.profile.at(scope).casts
-        step = Recast(self.rounds(scope, held.size), casts)
         self._sources[made] = value
+        if casts == "ours" and Conversion(held.fxp, kind).is_local:
+            return self.step(Downcast(), [value], made, scope)
+        step = Recast(self.rounds(scope, held.size), casts)
         return self.step(step, [value], made, scope)
+
+    def remainder(self, i: int, rounded: int, kind: FxpType) -> int:
+        """What rounding leaves of node i, in a finer type."""
+        key = (i, rounded, kind)
+        if key not in self._remainders:
+            held, scope = self.values[rounded], self.graph.nodes[i].scope
+            # a recast would do, but takes a place among those that send
+            shift = MulPublic(kind.frac - held.fxp.frac)
+            back = self.value(held.shape, kind, held.dtype, node=REMAINDER)
+            self.step(shift, [rounded, self._public_one()], back, scope)
+            made = self.value(held.shape, kind, held.dtype, node=REMAINDER)
+            self.step(Sub(), [self.shared(i, kind), back], made, scope)
+            self._remainders[key] = made
+        return self._remainders[key]
+
+    def _public_one(self) -> int:
+        if self._one is None:
+            one = self.value((), None, "float32", Representation.PUBLIC, REMAINDER)
+            self._one = self.step(Constant(self.constant(np.float32(1))), [], one, "")
+        return self._one
 
     def _before(self, value: int, kind: FxpType) -> int:
         """What few numbers were recast from: one recast takes less time than two."""

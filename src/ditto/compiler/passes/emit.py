@@ -8,7 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ditto.compiler.passes.draft import HIGH_BITS, LOW_BITS, SUMS, Draft
+from ditto.compiler.passes.draft import (
+    HIGH_BITS,
+    LOW_BITS,
+    REMAINDER,
+    SUMS,
+    Draft,
+)
 from ditto.compiler.passes.order import without_waste
 from ditto.compiler.passes.region import TABLE, RegionWriter
 from ditto.compiler.passes.rings import Placement, power_of_two, regions
@@ -271,6 +277,8 @@ class Emitter:
         assert self.types is not None  # noqa: S101
         draft, fracs = self._draft, self.types.operand_fracs[i]
         bits = HIGH_BITS if i in self.types.wide else LOW_BITS
+        if i in self.types.in_place:
+            bits = self.types.bits[i]
         inputs = [
             draft.shared(u, FxpType(bits, f))
             for u, f in zip(node.inputs, fracs, strict=True)
@@ -279,12 +287,50 @@ class Emitter:
         risen = self._rises(i)
         if risen is not None and node.dtype == "float32":
             kind = risen  # no truncation before an upcast: one recast does both
-        made = draft.value(node.shape, kind, node.dtype)
+        made = self._multiplied(i, node, inputs, kind)
+        if kind.bits == HIGH_BITS:
+            return made
+        for pair in self._with_remainders(i, node, inputs):
+            small = self._multiplied(i, node, pair, kind, remainder=True)
+            total = draft.value(node.shape, kind, node.dtype)
+            made = draft.step(SUMS["add"](), [made, small], total, node.scope)
+        return made
+
+    def _multiplied(
+        self,
+        i: int,
+        node: Node,
+        inputs: list[int],
+        kind: FxpType,
+        *,
+        remainder: bool = False,
+    ) -> int:
+        draft = self._draft
+        origin = REMAINDER if remainder else i
+        made = draft.value(node.shape, kind, node.dtype, node=origin)
         rounds = draft.rounds(node.scope, node.size)
         if node.op == "mul":
             return draft.step(Multiply(rounds), inputs, made, node.scope)
         step = Einsum(rounds, subscripts(self.graph, i))
         return draft.step(step, inputs, made, node.scope)
+
+    def _with_remainders(
+        self, i: int, node: Node, inputs: list[int]
+    ) -> list[list[int]]:
+        """The operands of a product, with each remainder in place of what it is of."""
+        assert self.types is not None  # noqa: S101
+        pairs: list[list[int]] = []
+        fracs = self.types.operand_fracs[i]
+        for k, (u, most) in enumerate(
+            zip(node.inputs, self.types.finer.get(i, fracs), strict=True)
+        ):
+            frac = min(self.types.frac[u], most)
+            if most > fracs[k] and frac > fracs[k]:
+                taken = [*inputs]
+                kind = FxpType(LOW_BITS, frac)
+                taken[k] = self._draft.remainder(u, inputs[k], kind)
+                pairs.append(taken)
+        return pairs
 
     def _lookup(self, i: int, node: Node) -> int:
         draft, (table, ids) = self._draft, node.inputs
@@ -327,14 +373,15 @@ class Emitter:
         draft, (u,) = self._draft, node.inputs
         held = draft.low_type(u)
         low, high = (float(node.params[n]) for n in ("low", "high"))
+        # a sum of squares in a ring made for it needs no bit to spare
+        room = held.limit if held.bits == LOW_BITS else 2 * held.limit
         step = TableFunction(
             function=node.params["function"],
             factor=float(node.params["factor"]),
             summand=float(node.params["summand"]),
             widths=node.params["widths"],
             low=math.ceil(math.ldexp(low, held.frac)),
-            high=min(math.ceil(math.ldexp(high, held.frac)), held.limit),
-            rounds=draft.rounds(node.scope, node.size),
+            high=min(math.ceil(math.ldexp(high, held.frac)), room),
         )
         made = draft.value(node.shape, draft.low_type(i), node.dtype)
         return draft.step(step, [draft.shared(u, held)], made, node.scope)

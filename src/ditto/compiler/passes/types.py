@@ -21,7 +21,7 @@ what is no outlier: the first token of a text in a decoder goes so far that of a
 tokens nothing would be left.
 
 The squares of a few outliers are taken in the high ring, where the largest leave the
-others their precision (``wide``).
+others their precision (``squares``).
 
 A weight has one frac for all products that take it, the coarsest they ask for, so that
 it is shared once. Where another plan has shared a weight or keeps a state already, its
@@ -29,7 +29,7 @@ frac is ``pinned``: products take it as it is.
 """
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,23 +38,32 @@ from ditto.compiler.calibrate import Range
 from ditto.compiler.passes.pinned import BITS, find_pinned
 from ditto.compiler.passes.precision import check_precision
 from ditto.compiler.passes.public_factors import PUBLIC_FRAC, exact_frac, magnitude
+from ditto.compiler.passes.remainders import Mode, Remainders, retained_before
 from ditto.compiler.passes.rings import Placement, power_of_two, secret_numbers
+from ditto.compiler.passes.sizes import SMALL, is_few, is_small, shrinks
+from ditto.compiler.passes.split import split_frac
+from ditto.compiler.passes.squares import (
+    PRECISION,
+    Square,
+    find_squares,
+    wide_square,
+)
 from ditto.compiler.passes.sums import CLOSE, Sums, find_sums
 from ditto.compiler.passes.tabulate import sees_scores
 from ditto.errors import FixedPointRangeError
-from ditto.fixedpoint import FxpType
+from ditto.fixedpoint import Array, FxpType
+from ditto.operations import Trait, has
 from ditto.plan import Graph, Node
 
 _PUBLIC_PRECISION = 12
 """Significant bits that a public factor keeps at least."""
-_PRECISION = 13
-"""Significant bits of a typical element that a public factor or a result is worth."""
 _CUT = 18
 """Bits that a recast may cut of a product: more precision would not be seen."""
 _MANY = 4
 """Bits of a contraction that are worth a recast of its result."""
-_SMALL = 16
-"""How many times smaller a tensor is whose recast is not worth a bit elsewhere."""
+_NEAR = 4
+"""Bits that a sum may ask for beyond what a matrix takes: its term has their rounding
+in all that the matrix makes of it, and a recast would stand before the matrix."""
 
 
 @dataclass
@@ -84,8 +93,21 @@ class Types:
     """Inputs that are weights."""
     shown: Set[int]
     """Results that the client learns."""
+    squares: Mapping[int, Square] = field(default_factory=dict)
+    """By the tensor that is squared: sums that only a table takes (``squares``)."""
+    in_place: set[int] = field(default_factory=set)
+    """Products whose operand is shifted where it is."""
+    matrices: dict[int, int] = field(default_factory=dict)
+    """The frac at which matrices of weights take a node, if any do."""
+    finer: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """For products that take remainders: the frac each operand is wanted in."""
     wide: set[int] = field(default_factory=set)
     """Products that are taken in the high ring."""
+
+    def sums_squares(self, graph: Graph, i: int) -> bool:
+        """Whether product i is one of ``squares``."""
+        square = self.squares.get(graph.nodes[i].inputs[0])
+        return square is not None and square.node == i
 
 
 def assign_types(
@@ -97,11 +119,14 @@ def assign_types(
     weights: Set[int] = frozenset(),
     shown: Set[int] = frozenset(),
     given: Mapping[int, int] | None = None,
+    remainders: Mode = "none",
+    values: Mapping[int, Array] | None = None,
 ) -> Types:
     """The fracs of all secret nodes.
 
     ``weights`` are the nodes of inputs that are weights, ``shown`` those of results
-    that the client learns; ``given`` has the fracs of inputs that are shared already.
+    that the client learns; ``given`` has the fracs of inputs that are shared already,
+    ``values`` the weights themselves. ``remainders`` says which products take them.
     """
     finest = [
         _finest(graph, i, known, margins, placements) for i in range(len(graph.nodes))
@@ -122,9 +147,22 @@ def assign_types(
         given=given or {},
         weights=weights,
         shown=shown,
+        squares=find_squares(graph, placements, known, finest),
+    )
+    fixed = retained_before(graph, placements, {*graph.outputs} - shown)
+    more = Remainders(
+        remainders,
+        graph,
+        placements,
+        known,
+        margins,
+        finest,
+        fixed | types.pinned.keys(),
+        values or {},
+        graph.users(),
     )
     for i in range(count - 1, -1, -1):
-        _back(graph, i, placements, known, finest, types)
+        _back(graph, i, placements, known, finest, types, more)
     for i in range(count):
         if placements[i] != "public":
             _forward(graph, i, placements, known, types)
@@ -152,30 +190,6 @@ def _finest(
     return finest
 
 
-def _shrinks(graph: Graph, i: int) -> bool:
-    """Whether a sum is so much smaller than its operand that a recast of it is cheap.
-
-    Then what follows the sum does not bound the frac of the operand.
-    """
-    node = graph.nodes[i]
-    if node.op != "reduce_sum" or node.dtype != "float32":
-        return False
-    return _is_small(graph, i, node.inputs[0])
-
-
-def _is_small(graph: Graph, i: int, beside: int) -> bool:
-    """Whether a recast of node i is cheap beside one of another."""
-    return _SMALL * graph.nodes[i].size <= graph.nodes[beside].size
-
-
-def _is_few(graph: Graph, i: int, beside: int) -> bool:
-    """Whether node i is small beside another, or repeats what is: a new row of keys,
-    wherever in the cache it goes."""
-    if graph.nodes[i].op == "broadcast_in_dim":
-        i = graph.nodes[i].inputs[0]
-    return _is_small(graph, i, beside)
-
-
 def _finest_below(node: Node) -> int:
     """The finest frac that holds the lower end of a node's range."""
     return FxpType.finest(bits=BITS, bound=abs(float(node.params["low"]))).frac
@@ -196,13 +210,17 @@ def _need(
         return None
     most = max(count for _, count in wants)
     # what few numbers ask for beyond is not worth a recast for the many
-    asked = [frac for frac, count in wants if _SMALL * count > most]
+    asked = [frac for frac, count in wants if SMALL * count > most]
     if i in types.shown and graph.nodes[i].dtype == "float32":
-        fine = _PRECISION - math.floor(math.log2(known[i].rms))
+        fine = PRECISION - math.floor(math.log2(known[i].rms))
         asked = [*asked, min(fine, finest[i])]  # worth its bits, whoever takes it too
     if i in types.weights:
         return min(frac for frac, _ in wants)
-    return min(frac for frac in asked if frac >= max(asked) - CLOSE)
+    if i in types.matrices:
+        taken = types.matrices[i]
+        asked = [frac for frac in asked if not taken < frac <= taken + _NEAR]
+    wanted = min(frac for frac in asked if frac >= max(asked) - CLOSE)
+    return types.squares[i].held(wanted) if i in types.squares else wanted
 
 
 def _back(
@@ -212,6 +230,7 @@ def _back(
     known: list[Range],
     finest: list[int],
     types: Types,
+    remainders: Remainders,
 ) -> None:
     node, cap, need = graph.nodes[i], types.cap, types.need
     operands = secret_numbers(graph, i, placements)
@@ -231,7 +250,7 @@ def _back(
                 cap[u] = min(cap[u], together)
                 wanted = need[i]
                 if carries:
-                    cap[u] = min(cap[u], finest[i] if _shrinks(graph, i) else cap[i])
+                    cap[u] = min(cap[u], finest[i] if shrinks(graph, i) else cap[i])
                     if wanted is not None:
                         require(u, wanted)
         case "scale":
@@ -264,14 +283,48 @@ def _back(
                     need[i], total = wanted, min(finest[i], wanted + _CUT)
                 elif wanted is not None and wanted < cap[i]:  # a recast comes anyway
                     total = min(finest[i], wanted + _CUT)
-                fracs = _share(graph, i, known, finest, types, total)
-                wide = _wide_square(graph, i, known, finest)
-                if wide is not None and wide > fracs[0] + CLOSE:
-                    types.wide.add(i)
-                    fracs = (wide, wide)
-                types.operand_fracs[i] = fracs
-                for u, frac in zip(node.inputs, fracs, strict=True):
-                    require(u, frac)
+                _split(graph, i, known, finest, types, total, remainders)
+                if not types.sums_squares(graph, i):
+                    _require_factors(graph, i, types, require)
+
+
+def _split(
+    graph: Graph,
+    i: int,
+    known: list[Range],
+    finest: list[int],
+    types: Types,
+    total: int,
+    remainders: Remainders,
+) -> None:
+    """The fracs that a product takes its operands at, and those they are wanted in."""
+    fracs = remainders.leaned(
+        i,
+        split_frac(
+            graph, i, known, finest, total, pinned=types.pinned, weights=types.weights
+        ),
+    )
+    wide = wide_square(graph, i, known, finest)
+    if wide is not None and wide > fracs[0] + CLOSE:
+        types.wide.add(i)
+        fracs = (wide, wide)
+    types.operand_fracs[i] = fracs
+    finer = remainders.finer(i, fracs)
+    if finer != fracs:
+        types.finer[i] = finer
+
+
+def _require_factors(
+    graph: Graph, i: int, types: Types, require: Callable[[int, int], None]
+) -> None:
+    """Ask for the operands of a product as it takes them, remainders and all."""
+    node = graph.nodes[i]
+    beside_weight = any(u in types.weights for u in node.inputs)
+    fracs = types.finer.get(i, types.operand_fracs[i])
+    for u, frac in zip(node.inputs, fracs, strict=True):
+        require(u, frac)
+        if node.op == "dot_general" and beside_weight:
+            types.matrices[u] = max(types.matrices.get(u, frac), frac)
 
 
 def _before_scale(
@@ -289,7 +342,7 @@ def _before_scale(
     room = coarsest if exact is None else min(coarsest, exact)
     limit = types.cap[i] - room
     types.operand_fracs[i] = (limit,)
-    enough = _PRECISION - math.floor(math.log2(known[u].rms))
+    enough = PRECISION - math.floor(math.log2(known[u].rms))
     if exact == 0 and wanted is not None:
         # integers leave nothing to cut: what is finer than wanted takes a recast
         enough = min(enough, wanted + max(0, log_factor - CLOSE))
@@ -300,66 +353,8 @@ def _is_worth_a_recast(graph: Graph, i: int, finest: list[int], types: Types) ->
     """Whether a contraction is much smaller than its operands, and what it is added
     to so large that they would lose many bits: a sum of squares beside outliers."""
     operands = graph.nodes[i].inputs
-    small = all(_is_small(graph, i, u) for u in operands if u not in types.weights)
+    small = all(is_small(graph, i, u) for u in operands if u not in types.weights)
     return small and finest[i] - types.cap[i] > _MANY
-
-
-def _share(
-    graph: Graph,
-    i: int,
-    known: list[Range],
-    finest: list[int],
-    types: Types,
-    total: int,
-) -> tuple[int, ...]:
-    """Split the frac of a product between its operands."""
-    a, b = graph.nodes[i].inputs
-    pinned = types.pinned
-    if a == b:
-        return (total // 2, total // 2)
-    if a in pinned:
-        return (pinned[a], min(pinned.get(b, finest[b]), total - pinned[a]))
-    if b in pinned:
-        return (min(finest[a], total - pinned[b]), pinned[b])
-    whole = [_is_whole(graph, u) for u in (a, b)]
-    if any(whole):
-        first = 0 if whole[0] else min(total, finest[a])
-        return (first, 0 if whole[1] else min(total - first, finest[b]))
-    if types.weights & {a, b}:
-        sizes = [known[u].usual for u in (a, b)]
-    else:
-        sizes = [known[u].rms for u in (a, b)]
-    lean = math.log2(sizes[1]) - math.log2(sizes[0])
-    first = round((total + lean) / 2)
-    first = max(min(first, finest[a]), total - finest[b])
-    return (first, total - first)
-
-
-def _wide_square(
-    graph: Graph, i: int, known: list[Range], finest: list[int]
-) -> int | None:
-    """The frac at which the high ring takes the few outliers of a tensor whose squares
-    are summed up; None of any other product. In the low ring their largest leave the
-    others hardly a bit, and they are so few that nothing else of them counts."""
-    u, other = graph.nodes[i].inputs
-    node = graph.nodes[u]
-    if u != other or node.op != "slice" or not _is_small(graph, u, node.inputs[0]):
-        return None
-    usual = _PRECISION - math.floor(math.log2(known[u].rms))
-    return min(usual, finest[u], (finest[i] + BITS) // 2)
-
-
-def _is_whole(graph: Graph, i: int) -> bool:
-    """Whether a value consists of integers: converted ones, moved about."""
-    node = graph.nodes[i]
-    while node.op in ("reshape", "transpose", "broadcast_in_dim", "slice", "squeeze"):
-        node = graph.nodes[node.inputs[0]]
-    if node.dtype != "float32":
-        return True
-    return (
-        node.op == "convert_element_type"
-        and graph.nodes[node.inputs[0]].dtype != "float32"
-    )
 
 
 def _forward(
@@ -403,6 +398,8 @@ def _forward(
                 most = max(wanted, _beside(graph, i, types), *asked)
                 if types.sums.is_recast(i, frac[i] - most):
                     types.natural[i], frac[i] = frac[i], most
+            if has(node.op, Trait.RESHAPES):
+                types.bits[i] = types.bits[node.inputs[0]]
         case "scale":
             power = power_of_two(graph, i)
             if power:
@@ -412,13 +409,31 @@ def _forward(
             if wanted is not None and i not in types.sums.terms:
                 frac[i] = min(frac[i], wanted)
         case "product":
-            pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
-            taken = tuple(min(frac[u], limit) for u, limit in pairs)
-            types.operand_fracs[i] = taken
-            frac[i] = min(sum(taken), cap[i]) if i in types.wide else sum(taken)
-            types.natural[i] = frac[i]
-            if wanted is not None:
-                frac[i] = min(frac[i], max(wanted, _beside(graph, i, types)))
+            _forward_product(graph, i, types)
+
+
+def _forward_product(graph: Graph, i: int, types: Types) -> None:
+    node, frac, wanted = graph.nodes[i], types.frac, types.need[i]
+    held = frac[node.inputs[0]]
+    if types.sums_squares(graph, i) and types.squares[node.inputs[0]].serves(held):
+        _square_in_place(i, types.squares[node.inputs[0]], held, types)
+        return
+    pairs = zip(node.inputs, types.operand_fracs[i], strict=True)
+    taken = tuple(min(frac[u], limit) for u, limit in pairs)
+    types.operand_fracs[i] = taken
+    frac[i] = min(sum(taken), types.cap[i]) if i in types.wide else sum(taken)
+    types.natural[i] = frac[i]
+    if wanted is not None:
+        frac[i] = min(frac[i], max(wanted, _beside(graph, i, types)))
+
+
+def _square_in_place(i: int, square: Square, held: int, types: Types) -> None:
+    """A product whose operand is shifted where it is, and that nothing recasts."""
+    taken = square.frac(held)
+    types.in_place.add(i)
+    types.operand_fracs[i] = (taken, taken)
+    types.bits[i] = BITS - (held - taken)
+    types.natural[i] = types.frac[i] = 2 * taken
 
 
 def _beside(graph: Graph, i: int, types: Types) -> int:
@@ -462,7 +477,7 @@ def _carried(
         room = min(_finest_public(known[u]) for u in publics)
         carried = max(carried, min(cap[i], fine, room))
     if placements[i] == "linear" and node.op in ("add", "sub", "select_n"):
-        large = [u for u in operands if not _is_few(graph, u, i)]
+        large = [u for u in operands if not is_few(graph, u, i)]
         if large and wanted is not None:
             carried = min(carried, max(wanted, *(frac[u] for u in large)))
     return min(carried, cap[i])

@@ -12,6 +12,7 @@ import time
 import uuid
 from typing import Any
 
+from ditto.audit import PROOFS
 from ditto.errors import AuditError, DittoError, PeerError, PeerLostError, SetupError
 from ditto.party.server.calls import CallServer
 from ditto.party.server.config import PartyConfig
@@ -73,6 +74,7 @@ class PartyHost:
         greeting = Greeting(
             agreement=self.agreement.digest,
             version=VERSION,
+            proofs=PROOFS,
             trio=config.trio,
             boot=self._boot,
         )

@@ -34,6 +34,15 @@ _AGAIN = 0.5
 """Seconds, about, before the links are tried again."""
 
 
+_COMPARED = {
+    "agreement": "agreement",
+    "version": "version",
+    "proofs": "version of the proofs, so another build of Ditto",
+    "trio": "trio",
+}
+"""In this order, and how each is called."""
+
+
 class Greeting(BaseModel):
     """What the three parties of a trio must agree on."""
 
@@ -41,6 +50,8 @@ class Greeting(BaseModel):
 
     agreement: str = Field(max_length=128)
     version: str = Field(max_length=64)
+    proofs: int | None = None
+    """The version of their proofs (``ditto.audit``); None of builds that tell none."""
     trio: int
     boot: str = Field(max_length=64)
 
@@ -153,11 +164,11 @@ class Lanes:
         for peer in peers_of(self._setup.rank):
             theirs = fetch(session, peer, b"greeting", Greeting)
             name = self._setup.names[peer]
-            for what in ("agreement", "version", "trio"):
+            for what, called in _COMPARED.items():
                 got, due = getattr(theirs, what), getattr(mine, what)
                 if got != due:
                     raise TrioMismatchError(
-                        f"{name} was started with another {what}: {str(got)[:16]} "
+                        f"{name} was started with another {called}: {str(got)[:16]} "
                         f"there, {str(due)[:16]} here. Give all three parties of a "
                         f"trio the same."
                     )

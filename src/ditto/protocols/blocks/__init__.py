@@ -5,7 +5,7 @@ Its docstring says what every role sees and why that tells it nothing; a protoco
 argument refers to it. All masks are fresh: a stream gives each out once.
 
 In topological order: groups, lockstep; two_party; two_to_three, replicate; product,
-bit_product, known_product, conjunction, bits, range_check, wraps, one_hot;
+bit_product, conjunction, bits, range_check, wraps, one_hot;
 table_product, grid.
 """
 
@@ -27,7 +27,6 @@ from ditto.protocols.blocks.grid import (
     level_summand,
 )
 from ditto.protocols.blocks.groups import Group
-from ditto.protocols.blocks.known_product import known_product
 from ditto.protocols.blocks.lockstep import beside, idle, together
 from ditto.protocols.blocks.one_hot import (
     byte_sums,
@@ -63,6 +62,7 @@ from ditto.protocols.blocks.two_party import (
 from ditto.protocols.blocks.two_to_three import two_to_three
 from ditto.protocols.blocks.wraps import (
     FLAG_CLASSES,
+    FLAGGED,
     WRAP_FIELDS,
     check_wraps,
     shared_wraps,
@@ -72,6 +72,7 @@ __all__ = [
     "CHECK_WIDTH",
     "FAR_CELLS",
     "FAR_REACH",
+    "FLAGGED",
     "FLAG_CLASSES",
     "MOST_FAR_WORDS",
     "MOST_LEVELS",
@@ -99,7 +100,6 @@ __all__ = [
     "grid_summand",
     "idle",
     "known_bits",
-    "known_product",
     "level_summand",
     "masks_of_p0_p2",
     "note_flags",

@@ -61,7 +61,7 @@ def replicate(
     )
     (second,) = inbox[role.rank.next]
     if factors is not None and role.record is not None:
-        ahead = group.add(second, masks[0])
-        behind = group.ring.reduce(-masks[1])
+        ahead = factors.claimed(group.add(second, masks[0]))
+        behind = factors.claimed(group.ring.reduce(-masks[1]))
         role.record(Claim(factors, part or slice(0, z.size), True, ahead, behind))
     return first, second

@@ -16,22 +16,23 @@ Steps
     2. P1 and P2 know c. With masks k1 and k2 of theirs P1 sends r_c - k1 to P0, in the
        round of step 1, and P2 then sends m_c - k2.
     3. The shares are m_c - k2 at P0 and P2, r_c - k1 at P0 and P1, and k1 + k2.
-    4. If it is checked: of finer cells, sixteenths of x0 and x1 and six classes of
-       three sixteenths, P0 sends P2 in step 1 for each class whether the cells begin at
-       [1/2, 3/4) modulo 1, by XOR under masks of P0 and P1. P1 and P2 pick that of
-       their class: XOR shares of a flag, which they note (``blocks.range_check``).
-       The cells end less than 5/16 above, and what is legal begins at 1: no alarm is
-       false. A value with |x| < 2^(l-1), so -1/4 <= X < 3/4, begins above -9/16: if it
-       is not in that range it begins at [0, 1/2), or at [-1/4, 0) for X < 0, and w is
-       right for it too. So every value that comes out wrong is noted.
+    4. If it is checked: with i2, the top three bits of x2, the cells begin at
+       J = i0 + i1 + i2 eighths of 2^l and end less than three eighths above that. P0
+       sends P2 in step 1, for each i2, whether J is 4 or 5 modulo 8, by XOR under masks
+       of P0 and P1. P1 and P2 pick the bit of their i2: XOR shares of a flag, which
+       they note (``blocks.range_check``). Counted from w 2^l, what is legal has J from
+       -2 to 3: no alarm is false. A value with |x| < 2^(l-1), so -1/4 <= X < 3/4, has J
+       from -4 to 5. If it is not noted J is from -2 to 3 and I, which is two less at
+       most, from -4 to 3: w is right. So every value that comes out wrong is noted.
 
 Cost
-    5k bits per element in two rounds; 6 bits more if it is checked.
+    5k bits per element in two rounds; 8 bits more if it is checked.
 
 Security (semi-honest, one corrupted party)
-    P2 sees three elements, hidden by r_c, each a mask of its own of P0 and P1, and six
-    bits under six masks of these. P0 sees r_c - k1 and m_c - k2, hidden by k1 and k2,
-    two masks that it does not know (one for both would show it c). P1 sees nothing.
+    P2 sees three elements, hidden by r_c, each a mask of its own of P0 and P1, and
+    eight bits under eight masks of these. P0 sees r_c - k1 and m_c - k2, hidden by k1
+    and k2, two masks that it does not know (one for both would show it c). P1 sees
+    nothing.
     Whether X is legal changes no message's distribution.
     The shares of w that a party ends with are uniform to it: P0 gets two elements under
     two masks, to P1 k2 hides k1 + k2, to P2 k1 does.
@@ -40,7 +41,10 @@ Security (one party that deviates, if it is proved)
     A share of w that two honest parties hold is drawn by both, or sent by one of them
     to the other: they cannot be made to hold different shares, whatever the third does.
     Proofs of steps 1 and 2, each by its sender, say that the shares that honest parties
-    hold are those of the w that their shares of x say. Flags are not proved.
+    hold are those of the w that their shares of x say, and that of the bits of step 4
+    is that they are those of i0 and i1: whether there is an alarm follows from the
+    value alone. P1 and P2 send no flag, and each may change its own word of the check
+    by what it likes, which it then knows: what that does is in docs/explanation/audit.
 
 Source
     docs/explanation/protocols.md. Wraps from top bits of shares that are shifted where
@@ -48,12 +52,13 @@ Source
     one message, as in ABY3 (CCS 2018, section 5.4).
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
 from ditto.fixedpoint import Ring, Words
-from ditto.protocols.blocks.groups import Group
-from ditto.protocols.blocks.range_check import fold, planes
+from ditto.protocols.blocks.range_check import fold
 from ditto.protocols.blocks.two_party import P0, P1, P2
 from ditto.protocols.ledger import Message, Relation, WrapClaim
 from ditto.protocols.party import (
@@ -70,26 +75,24 @@ from ditto.sharing.packing import Bytes
 
 WRAP_FIELDS = 5
 """Elements of k bits that are sent."""
-FLAG_CLASSES = 6
-"""Bits of the check that are sent."""
 _BITS, _CLASS = 3, 3
 """Top bits of a cell, and cells of a class: a third of the ring, or less."""
-_FLAG_BITS = 4
+FLAG_CLASSES = 1 << _BITS
+"""Bits of the check that are sent, one for each i2."""
 _BYTE = Ring(8)
-_BYTES = Group(_BYTE, xor=True)
 
 
-def _counted(bits: int, classes: int) -> npt.NDArray[np.intp]:
-    """I for each class and each two cells, (classes, cells, cells)."""
-    cells = np.arange(1 << bits, dtype=np.intp)
-    starts = _CLASS * np.arange(classes)
-    return starts[:, None, None] + cells[:, None] + cells
+def _begins(of_x2: Iterable[int]) -> npt.NDArray[np.intp]:
+    """Where the cells begin for each of x2 and each two of x0 and x1, in eighths."""
+    cells = np.arange(1 << _BITS, dtype=np.intp)
+    return np.array(list(of_x2))[:, None, None] + cells[:, None] + cells
 
 
-_WRAPS = (_counted(_BITS, 3) + (1 << _BITS >> 1) >> _BITS).astype(np.uint8)
-_FLAGGED = (
-    _counted(_FLAG_BITS, FLAG_CLASSES) % (1 << _FLAG_BITS) // (1 << _FLAG_BITS - 2) == 2
-)
+_WRAPS = (_begins(range(0, 1 << _BITS, _CLASS)) + 4 >> _BITS).astype(np.uint8)
+FLAGGED = _begins(range(FLAG_CLASSES)) % 8 // 2 == 2
+"""The flag for each i2, i0 and i1."""
+_FLAGS = np.packbits(FLAGGED, axis=0, bitorder="little")[0]
+"""Those of all i2 as the bits of one byte, (8, 8)."""
 
 
 def shared_wraps(role: Role, shares: Pair, bits: int, ring: Ring) -> PairSteps:
@@ -150,25 +153,39 @@ def _shared(
 
 def check_wraps(role: Role, shares: Pair, bits: int) -> Steps[None]:
     """Note which of the shared values left their range."""
-    first, second = (_top(share, bits, _FLAG_BITS) for share in shares)
+    first, second = (_top(share, bits, _BITS) for share in shares)
+    count = first.size
     if role.rank == P0:
-        flags = np.packbits(_FLAGGED[:, first, second], axis=1).reshape(-1)
-        hidden = _BYTES.subtract(flags, role.next.draw("range", flags.size, _BYTE))
-        yield Exchange(send={P2: [Field(hidden, 8)]})
+        hidden = _FLAGS[first, second] ^ _flag_masks(role.next, count)
+        _record_flags(role, proves=Relation(Message.FLAGS, first, second))
+        yield Exchange(send={P2: [Field(hidden, FLAG_CLASSES)]})
         return
-    expected = FLAG_CLASSES * -(-first.size // 8)
     if role.rank == P1:
-        held, cells, masks = (
-            role.previous.draw("range", expected, _BYTE),
-            second,
-            role.next,
-        )
+        held, cells, masks = _flag_masks(role.previous, count), second, role.next
+        _record_flags(role, behind=Relation(Message.FLAGS, None, first, held))
         yield Exchange()
     else:
-        inbox = yield Exchange(receive={P0: [Expected(expected, 8)]})
-        (held,), cells, masks = inbox[P0], first, role.previous
-    picked = held & planes(cells // np.uint8(_CLASS), range(FLAG_CLASSES))
-    fold(role, np.bitwise_xor.reduce(picked.reshape(FLAG_CLASSES, -1)), masks)
+        inbox = yield Exchange(receive={P0: [Expected(count, FLAG_CLASSES)]})
+        held, cells, masks = inbox[P0][0].astype(np.uint8), first, role.previous
+        _record_flags(role, ahead=Relation(Message.FLAGS, second, None, held))
+    fold(role, np.packbits(held >> cells & np.uint8(1)), masks)
+
+
+def _flag_masks(masks: Masks, count: int) -> Bytes:
+    drawn: Bytes = masks.draw("range", count, _BYTE).astype(np.uint8)
+    return drawn
+
+
+def _record_flags(
+    role: Role,
+    *,
+    proves: Relation | None = None,
+    ahead: Relation | None = None,
+    behind: Relation | None = None,
+) -> None:
+    """What this role knows of the flags that P0 sends."""
+    if role.record is not None:
+        role.record(WrapClaim(1, proves, ahead, behind))
 
 
 def _top(share: Words, bits: int, count: int) -> Bytes:

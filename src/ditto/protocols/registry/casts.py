@@ -84,7 +84,7 @@ def _in_place_row(
         name=name,
         variant="provable",
         parameters={"from": str(source), "to": str(to), **check_of(checked)},
-        formula=f"5k{' + 6' if checked else ''}",
+        formula=f"5k{' + 8' if checked else ''}",
         operands=(source,),
         result=to,
         holds=source,

@@ -61,27 +61,18 @@ def piecewise_quadratic_rows() -> list[Protocol]:
 def table_function_rows() -> list[Protocol]:
     """Reciprocals, with cells of one width and of two, and inverse roots."""
     return [
-        *(
-            _table_function_row(
-                "reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0), rounds
-            )
-            for rounds in BOTH
-        ),
-        *(
-            _table_function_row(
-                "reciprocal", fxp(32, 14), fxp(32, 20), (0.3, 900.0), rounds, widths=2
-            )
-            for rounds in BOTH
+        _table_function_row("reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0)),
+        _table_function_row(
+            "reciprocal", fxp(32, 14), fxp(32, 20), (0.3, 900.0), widths=2
         ),
         _table_function_row(
-            "reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0), 2, checked=True
+            "reciprocal", fxp(32, 14), fxp(32, 20), (0.3, 900.0), 2, checked=True
         ),
-        *(
-            _table_function_row(
-                "rsqrt", fxp(32, 18), fxp(32, 24), (50.0, 900.0), rounds
-            )
-            for rounds in BOTH
+        _table_function_row(
+            "reciprocal", fxp(32, 16), fxp(32, 20), (0.5, 60.0), checked=True
         ),
+        _table_function_row("rsqrt", fxp(32, 18), fxp(32, 24), (50.0, 900.0)),
+        _table_function_row("rsqrt", fxp(25, 14), fxp(32, 24), (50.0, 1000.0)),
     ]
 
 
@@ -216,7 +207,6 @@ def _table_function_row(
     source: FxpType,
     to: FxpType,
     ends: Ends,
-    rounds: Rounds,
     widths: Literal[1, 2] = 1,
     *,
     checked: bool = False,
@@ -236,23 +226,21 @@ def _table_function_row(
 
     return Protocol(
         name=function,
-        variant=variant(rounds),
+        variant="ours",
         parameters={
             "of": str(source),
             "to": str(to),
             "cells": str(cells),
             **check_of(checked),
         },
-        formula="2(129h + 128) + 13l + l' + "
-        + carry_formula(rounds)
-        + (", twice, and 3l" if widths == 2 else ""),
+        formula="4(129h + 192) + 12l'" if widths == 2 else "2(129h + 192) + 3l'",
         operands=(source,),
         result=to,
         holds=to,
         shapes=one_matrix,
-        run=lambda party, x: table_function(party, x, table, rounds, checked=checked),
+        run=lambda party, x: table_function(party, x, table, checked=checked),
         plain=plain,
-        cost=lambda size: table_function_cost(prod(size), table, rounds),
+        cost=lambda size: table_function_cost(prod(size), table),
         error=Error(-table.error, table.error, 0),
         between=(table.low, table.high - 1),
         work=cells,

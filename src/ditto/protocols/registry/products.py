@@ -135,7 +135,7 @@ def _product_row(
 
     formula, error = _formula(source, to, rounds) + (" + 3" if checked else ""), EXACT
     if provable:
-        formula = "3l + 5k" + (" + 6" if checked else "")
+        formula = "3l + 5k" + (" + 8" if checked else "")
     if to is not None:
         of_recast = in_place_error if provable else partial(recast_error, fused=True)
         error = of_recast(source, to)

@@ -1,0 +1,127 @@
+"""Point functions with a payload: a few secret words at a secret place.
+
+As in ``points`` the owner of an index splits it into two keys, and each of two parties
+expands its key to an additive share of a vector. Here every element of the vector is
+three words of 64 bits, all zero but for those at the index, which are the owner's
+payload. So of a public table the parties get shares of an entry at a secret place, and
+of its products with words that the owner alone knows.
+
+Steps
+    1. Split. The trees, their corrections and their invariant are those of ``points``,
+       with a leaf for every element. A leaf has two blocks, G_leaf and G_more of its
+       seed, of which three words are used. The last correction of three words is
+       c = (-1)^t_B * (payload - G(s_A) + G(s_B)), over Z_2^64, word by word.
+    2. Expand. A side's share of a leaf is (-1)^side * (G(s) + t * c), likewise. It is
+       multiplied by the table at once, and kept nowhere.
+
+Cost
+    For each level 129 bits, and 192 for the last correction; a root where the sides do
+    not have it. A point takes 4h + 4 AES blocks to split, h the levels. To expand, each
+    side takes two blocks a leaf and two a node above the leaves.
+
+Security (one of the two sides corrupted; the owner is honest)
+    The argument of ``points``: what one side has is pseudorandom whatever index and
+    payload are. The last correction is hidden by what the other side's seed at the leaf
+    generates, which nothing before it depends on; G_leaf and G_more of that seed are
+    AES under two keys.
+
+Source
+    Boyle, Gilboa, Ishai, "Function Secret Sharing: Improvements and Extensions" (CCS
+    2016; eprint 2018/707): a point function for any group of payloads.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ditto.fixedpoint import Words
+from ditto.native import aes
+from ditto.sharing.point_trees import (
+    Blocks,
+    Corrections,
+    Generators,
+    Numbers,
+    correct_levels,
+    expand_levels,
+    generate,
+    generator_keys,
+    take_controls,
+)
+
+PAYLOAD_WORDS = 3
+_AT_ONCE = 1 << 15
+"""Elements of vectors that are held at once, without the C library."""
+
+
+def payload_levels(depth: int) -> int:
+    """The corrections that a point of a vector has before the last one."""
+    return (depth - 1).bit_length()
+
+
+def correct_payloads(
+    indices: Words, payloads: Numbers, roots: Blocks, salt: bytes, *, depth: int
+) -> Corrections:
+    """The corrections for secret indices below ``depth`` and payloads (N, 3), from the
+    roots (2, N, 2) of both sides.
+
+    The lowest bit of a root is ignored; the last corrections are (N, 3).
+    """
+    generators = Generators.salted(salt)
+    seeds, rights, blocks = correct_levels(
+        indices.astype(np.uint64), roots, generators, payload_levels(depth)
+    )
+    controls = take_controls(blocks)
+    values = _leaves(generators, blocks)
+    last = payloads - values[0] + values[1]
+    last = np.where(controls[1, :, None].astype(np.bool_), -last, last)
+    return Corrections(seeds, rights, last)
+
+
+def products_at_payloads(
+    roots: Blocks,
+    corrections: Corrections,
+    salt: bytes,
+    table: Numbers,
+    words: tuple[int, ...],
+    turns: Words,
+    *,
+    side: int,
+) -> Numbers:
+    """A side's share of what N points pick from a table, times their payloads, (N, K).
+
+    The table stands twice in a row, (K, 2 depth), and is read from ``turns``, a number
+    for each point: a point i picks column i + turn, modulo the depth. Row k is
+    multiplied by word ``words[k]`` of the payload.
+    """
+    depth = table.shape[1] // 2
+    count = len(roots)
+    out = np.empty((count, len(table)), np.uint64)
+    schedules = [aes.schedule(key) for key in generator_keys(salt)]
+    if all(schedule is not None for schedule in schedules):
+        fixes = corrections.seeds, corrections.rights, corrections.last
+        shape = {"leaves": depth, "bits": 64, "side": side}
+        left, right, leaf, more = (s for s in schedules if s is not None)
+        points = aes.Points((left, right, leaf, more), roots, fixes, **shape)
+        points.products(table, words, turns.astype(np.uint32), out)
+        return out
+    generators = Generators.salted(salt)
+    rotated = np.lib.stride_tricks.sliding_window_view(table, depth, axis=1)
+    for start in range(0, count, step := max(1, _AT_ONCE // depth)):
+        part = slice(start, start + step)
+        some = Corrections(
+            corrections.seeds[part], corrections.rights[part], corrections.last[part]
+        )
+        blocks = expand_levels(roots[part], some, depth, generators, side)
+        controls = take_controls(blocks)
+        shares = _leaves(generators, blocks)
+        shares += controls[..., None] * some.last[:, None]
+        if side == 1:
+            np.negative(shares, out=shares)
+        picked = rotated[:, turns[part].astype(np.int64)]
+        out[part] = np.einsum("knv,nvk->nk", picked, shares[..., list(words)])
+    return out
+
+
+def _leaves(generators: Generators, seeds: Blocks) -> npt.NDArray[np.uint64]:
+    """The words that seeds generate, in a last axis of three."""
+    first = generate(generators.leaf, seeds)
+    return np.concatenate([first, generate(generators.more, seeds)[..., :1]], -1)
