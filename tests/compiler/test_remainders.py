@@ -114,6 +114,19 @@ def test_the_small_weights_of_a_softmax_are_finer() -> None:
     assert products[1] == products[0] + 1
 
 
+def retained_frac(function: Function, mode: Mode, x: np.ndarray, w: np.ndarray) -> int:
+    """Of the second result, of which the parties retain shares."""
+    plan = compile(
+        function,
+        (x, w),
+        profile=find_profile("ditto").replace(remainders=mode),
+        calibration=[(x, w)],
+        weight_argnums=[1],
+        retain_outputs=[1],
+    )
+    return plan.retained()[0].fxp.frac
+
+
 def test_what_is_retained_keeps_its_type() -> None:
     """A remainder would have to be retained too."""
 
@@ -122,20 +135,8 @@ def test_what_is_retained_keeps_its_type() -> None:
         return jnp.einsum("sd,td->st", x, k), k.T
 
     arguments = normal(16, 16), normal(16, 16)
-    fracs = [
-        compile(
-            keys,
-            arguments,
-            profile=find_profile("ditto").replace(remainders=mode),
-            calibration=[arguments],
-            weight_argnums=[1],
-            retain_outputs=[1],
-        )
-        .retained()[0]
-        .fxp.frac
-        for mode in ("none", "all")
-    ]
-    assert fracs[0] == fracs[1]
+    none, every = (retained_frac(keys, mode, *arguments) for mode in ("none", "all"))
+    assert every == none
 
 
 @pytest.mark.parametrize("mode", ["few", "all"])
@@ -155,3 +156,26 @@ def test_ranges_are_those_of_the_products_themselves(mode: Mode) -> None:
     of_products = [[r for r in report.ranges if r.low == -r.high] for report in reports]
     for ranges in of_products:
         assert all(2 * max(map(abs, r.seen)) <= r.high for r in ranges)
+
+
+def test_keys_of_a_matrix_that_makes_queries_too_stay_as_coarse() -> None:
+    """Else a further token, which takes keys as they are, rounds its queries more."""
+
+    def keys(x: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
+        q, k = jnp.split(x @ w, 2, axis=-1)
+        return jnp.einsum("sd,td->st", q / 4, k), k
+
+    arguments = normal(16, 16), normal(16, 32)
+    none, every = (retained_frac(keys, mode, *arguments) for mode in ("none", "all"))
+    assert every == none
+
+
+def test_a_weight_that_is_moved_about_keeps_its_type() -> None:
+    """Nothing is left of it when it is rounded: it is shared as products take it."""
+
+    def gained(x: jax.Array, gain: jax.Array) -> jax.Array:
+        return x * gain[None, :]
+
+    arguments = normal(64, 16), normal(16)
+    plans = [plan_of(gained, mode, *arguments) for mode in ("none", "all")]
+    assert plans[0].digest == plans[1].digest

@@ -102,3 +102,27 @@ def test_wide_ranges_are_recast_as_before() -> None:
     found = np.asarray(simulate(plan, arguments).result)
     assert jnp.isfinite(found).all()
     assert np.abs(found - exact)[1:].mean() < 0.02
+
+
+def test_a_residual_that_goes_on_is_not_carried_coarser() -> None:
+    """Its rounding would be in all layers after it, for one normalisation's sake."""
+    width = 1024  # where a coarser row is squared more precisely
+    x, y = (RNG.normal(size=(ROWS, width)).astype(np.float32) for _ in range(2))
+    w = (RNG.normal(size=(width, width)) / 32).astype(np.float32)
+    p = {"norm": {"gamma": np.ones(width, np.float32)}, "w": w, "v": w.T / 4}
+
+    def last(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+        return layer_norm(p["norm"], x + y @ p["w"], 1e-5) @ p["v"]
+
+    def residual(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+        x = x + y @ p["w"]
+        return x + layer_norm(p["norm"], x, 1e-5) @ p["v"]
+
+    fracs = []
+    for function in (last, residual):
+        plan = compile_plan(
+            function, (p, x, y), calibration=[(p, x, y)], weight_argnums=(0,)
+        )
+        product = next(s for s in plan.steps if s.kind.name == "einsum")
+        fracs.append(plan.values[product.outputs[0]].fxp.frac)
+    assert fracs[1] > fracs[0]

@@ -56,7 +56,7 @@ class Profile(BaseModel):
     remainders: Literal["none", "few", "all"] = "none"
     """Which products also take what rounding leaves of their operands. ``few``: where
     that costs little, and the weights of a softmax. ``ditto.owner`` chooses ``all`` for
-    prompts of language models and ``few`` for the tokens after them."""
+    prompts of language models with outliers and ``few`` for the tokens after them."""
     overrides: tuple[tuple[str, Mapping[str, object]], ...] = Field(
         default=(), strict=False
     )

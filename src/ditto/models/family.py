@@ -165,6 +165,12 @@ class Family(Generic[Config]):
         """Whether a token sees only those before it."""
         return self.decode is not None
 
+    @property
+    def has_outliers(self) -> bool:
+        """Whether some channels of a trained model go much further than all others,
+        which lose bits beside them."""
+        return self.inner_states is not None
+
 
 AnyFamily = Family[Any]
 """A family whose configuration is not known here."""

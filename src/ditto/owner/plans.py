@@ -177,11 +177,10 @@ class Plans:
     def _profile(self, computation: Computation) -> Profile:
         profile = self.profile
         if computation.phase in (Phase.PREFILL, Phase.DECODE):
-            prompt = computation.phase is Phase.PREFILL
-            profile = profile.replace(
-                fit_error=profile.fit_error / FINER,
-                remainders="all" if prompt else "few",
-            )
+            profile = profile.replace(fit_error=profile.fit_error / FINER)
+            if self.trained.family.has_outliers:
+                prompt = computation.phase is Phase.PREFILL
+                profile = profile.replace(remainders="all" if prompt else "few")
         if not computation.wide:
             return profile
         return profile.replace(margin=min(profile.margin * WIDER, WIDEST))

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 
 from ditto.compiler.calibrate import Range
-from ditto.compiler.passes.rings import Placement
+from ditto.compiler.passes.rings import Placement, power_of_two
 from ditto.fixedpoint import Array
 from ditto.operations import Trait, has
 from ditto.plan import Graph
@@ -60,7 +60,7 @@ class Remainders:
     finest: list[int]
     """The finest frac of each node."""
     fixed: Set[int]
-    """What keeps its type: what is pinned, and what is retained."""
+    """See ``find_fixed``."""
     weights: Mapping[int, Array]
     """Weights themselves."""
     users: list[list[int]]
@@ -134,12 +134,31 @@ class Remainders:
         return max(times, _LEAST)
 
 
-def retained_before(
-    graph: Graph, placements: list[Placement], retained: Set[int]
+def find_fixed(
+    graph: Graph,
+    placements: list[Placement],
+    retained: Set[int],
+    pinned: Set[int],
+    weights: Set[int],
 ) -> set[int]:
-    """What is retained, and what it is before it is moved about."""
-    found = set(retained)
+    """What keeps its type whatever products ask for: what is pinned; what is retained,
+    with all that is moved about of the same node, as queries are of a matrix that makes
+    keys too; and what is moved about of weights."""
+    kept = set(retained)
     for i in range(len(graph.nodes) - 1, -1, -1):
-        if i in found and placements[i] == "linear" and has(graph.nodes[i].op, _MOVES):
-            found.update(graph.nodes[i].inputs)
-    return found
+        if i in kept and _moves(graph, placements, i):
+            kept.update(graph.nodes[i].inputs)
+    moved = set(weights)
+    for i, node in enumerate(graph.nodes):
+        if _moves(graph, placements, i):
+            for found in (kept, moved):
+                if not found.isdisjoint(node.inputs):
+                    found.add(i)
+    return kept | pinned | (moved - weights)
+
+
+def _moves(graph: Graph, placements: list[Placement], i: int) -> bool:
+    """Whether a node has the integers of its operands, perhaps at another frac."""
+    if placements[i] == "scale":
+        return power_of_two(graph, i) is not None
+    return placements[i] == "linear" and has(graph.nodes[i].op, _MOVES)

@@ -6,7 +6,9 @@ bytes and a round. But shares of x may be shifted where they are, for nothing, i
 ring that is smaller by as many bits; and if the sum fits there, the squares can be
 multiplied in it. x with frac F leaves a ring of 32 - (F - f) bits, so that a sum below
 2^s fits if f <= 31 - F - s: it is never negative, and only a table takes it, which
-needs no bit to spare. Where F is finer than that allows, x may be carried coarser.
+needs no bit to spare. Where F is finer than that allows, x may be carried coarser; but
+not where what it is a sum of goes on into other sums, as the residual of a decoder: all
+layers after it would have that rounding too.
 
 *In the high ring.* Beside the largest of a few outliers little is left of the others.
 """
@@ -46,6 +48,8 @@ class Square:
     """log2 of the root of a typical row's sum."""
     finest: int
     """The least frac of the sum for its table."""
+    goes_on: bool
+    """Whether other sums have its terms."""
 
     def frac(self, held: int) -> int:
         """The frac at which a tensor of frac ``held`` is squared where it is."""
@@ -60,11 +64,12 @@ class Square:
 
     def held(self, wanted: int) -> int:
         """The frac at which to carry the tensor, of which another is wanted."""
-        finest = (f for f in range(wanted, wanted - _COARSER - 1, -1))
+        coarsest = wanted if self.goes_on else wanted - _COARSER
+        finest = (f for f in range(wanted, coarsest - 1, -1))
         precise = next((f for f in finest if self.serves(f, _PRECISE)), None)
         if precise is not None:
             return precise
-        return wanted - _COARSER if self.serves(wanted - _COARSER) else wanted
+        return coarsest if self.serves(coarsest) else wanted
 
 
 def find_squares(
@@ -90,8 +95,31 @@ def find_squares(
             BITS - 2 - finest[i],
             math.log2(terms * known[u].usual ** 2) / 2,
             math.ceil(math.log2(_ABOVE_POLE / above)),
+            _goes_on(graph, u, placements, users),
         )
     return found
+
+
+def _goes_on(
+    graph: Graph, u: int, placements: list[Placement], users: list[list[int]]
+) -> bool:
+    """Whether what a tensor adds up is a term of another sum as large."""
+    inside, waiting = {u}, [u]
+    while waiting:
+        i = waiting.pop()
+        if placements[i] not in ("linear", "scale"):
+            continue
+        terms = [v for v in graph.nodes[i].inputs if not is_small(graph, v, u)]
+        for v in (v for v in terms if v not in inside):
+            others = [w for w in users[v] if w not in inside]
+            if any(
+                graph.nodes[w].op in ("add", "sub") and not is_small(graph, w, u)
+                for w in others
+            ):
+                return True
+            inside.add(v)
+            waiting.append(v)
+    return False
 
 
 def _only_table(

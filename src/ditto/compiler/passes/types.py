@@ -38,7 +38,7 @@ from ditto.compiler.calibrate import Range
 from ditto.compiler.passes.pinned import BITS, find_pinned
 from ditto.compiler.passes.precision import check_precision
 from ditto.compiler.passes.public_factors import PUBLIC_FRAC, exact_frac, magnitude
-from ditto.compiler.passes.remainders import Mode, Remainders, retained_before
+from ditto.compiler.passes.remainders import Mode, Remainders, find_fixed
 from ditto.compiler.passes.rings import Placement, power_of_two, secret_numbers
 from ditto.compiler.passes.sizes import SMALL, is_few, is_small, shrinks
 from ditto.compiler.passes.split import split_frac
@@ -149,7 +149,7 @@ def assign_types(
         shown=shown,
         squares=find_squares(graph, placements, known, finest),
     )
-    fixed = retained_before(graph, placements, {*graph.outputs} - shown)
+    retained = {*graph.outputs} - shown
     more = Remainders(
         remainders,
         graph,
@@ -157,7 +157,7 @@ def assign_types(
         known,
         margins,
         finest,
-        fixed | types.pinned.keys(),
+        find_fixed(graph, placements, retained, types.pinned.keys(), weights),
         values or {},
         graph.users(),
     )
