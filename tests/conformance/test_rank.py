@@ -42,7 +42,7 @@ from ditto.protocols.registry import PROTOCOLS, Form, Protocol
 from ditto.protocols.table_function import table_function
 from ditto.runtime.trio import raise_first, run_together
 from ditto.sharing import RANKS, Rank, Shared, Stream, deal, derive_key
-from ditto.sharing.payloads import payload_levels
+from ditto.sharing.payloads import LAST_WORDS, payload_levels
 from ditto.sharing.point_trees import Corrections
 
 from .scripted import Name, ScriptedParty, knows
@@ -348,7 +348,7 @@ def _uniform_corrections(monkeypatch: pytest.MonkeyPatch) -> None:
         return Corrections(
             take("seeds", 2 * count * levels, Ring(64)).reshape(count, levels, 2),
             take("rights", count * levels, Ring(1)).reshape(count, levels),
-            take("last", 3 * count, Ring(64)).reshape(count, 3),
+            take("last", LAST_WORDS * count, Ring(64)).reshape(count, LAST_WORDS),
         )
 
     def rows(roots: Words, *others: Words, side: int) -> Words:

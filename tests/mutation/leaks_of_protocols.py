@@ -288,8 +288,8 @@ MASKS_OF_PROTOCOLS = (
         "sharing/payloads.py",
         (
             (
-                "last = payloads - values[0] + values[1]",
-                "last = payloads - values[0] + values[0]",
+                "last = wanted - values[0] + values[1]",
+                "last = wanted - values[0] + values[0]",
             ),
         ),
         "P0 and P2 see what x lies off the middle of its cell",
@@ -298,7 +298,12 @@ MASKS_OF_PROTOCOLS = (
     Leak(
         "payloads: two words of a leaf are generated alike",
         "sharing/payloads.py",
-        (("generate(generators.more, seeds)", "generate(generators.leaf, seeds)"),),
+        (
+            (
+                "(generators.leaf, generators.second, generators.third)",
+                "(generators.leaf, generators.second, generators.second)",
+            ),
+        ),
         "P0 and P2 see the difference of two words of the payload",
         (PAYLOADS + "test_corrections_tell_nothing_of_the_payload",),
     ),

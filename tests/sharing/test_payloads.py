@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from ditto.sharing.payloads import (
+    LAST_WORDS,
     correct_payloads,
     payload_levels,
     products_at_payloads,
@@ -14,7 +15,7 @@ from ditto.sharing.payloads import (
 
 DRAWS, DEPTH = 1 << 14, 16
 REFUSE_BELOW = 1e-10
-"""Fewer than 500 p-values are computed in this file."""
+"""Fewer than 1,500 p-values are computed in this file."""
 
 
 @pytest.mark.usefixtures("each_cipher")
@@ -49,15 +50,20 @@ def _uniform(words: np.ndarray) -> bool:
     )
 
 
+@pytest.mark.parametrize("index", [10, 11])
 @pytest.mark.parametrize("payload", [(0, 0, 0), (1, 5, 25)])
-def test_corrections_tell_nothing_of_the_payload(payload: tuple[int, ...]) -> None:
-    """The last one is uniform, word by word and less any other word."""
+def test_corrections_tell_nothing_of_the_payload(
+    payload: tuple[int, ...], index: int
+) -> None:
+    """The last one is uniform, word by word and less any other word: neither what the
+    payload is nor in which element of its leaf."""
     rng = np.random.default_rng(7)
     roots = rng.integers(0, 2**64, (2, DRAWS, 2), np.uint64)
     payloads = np.broadcast_to(np.array(payload, np.uint64), (DRAWS, 3))
-    indices = np.full(DRAWS, 11, np.uint32)
+    indices = np.full(DRAWS, index, np.uint32)
     last = correct_payloads(indices, payloads, roots, bytes(16), depth=DEPTH).last
-    assert all(_uniform(last[:, k]) for k in range(3))
-    for j, k in combinations(range(3), 2):
+    assert last.shape == (DRAWS, LAST_WORDS)
+    assert all(_uniform(word) for word in last.T)
+    for j, k in combinations(range(LAST_WORDS), 2):
         assert _uniform(last[:, j] - last[:, k])
         assert _uniform(last[:, j] + last[:, k])

@@ -12,8 +12,8 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 
 #define EXPORT __attribute__((visibility("default")))
-#define AES __attribute__((target("aes,sse4.1")))
-#define INLINE static inline __attribute__((always_inline, target("aes,sse4.1")))
+#define AES __attribute__((target("aes,avx2")))
+#define INLINE static inline __attribute__((always_inline, target("aes,avx2")))
 
 enum { ROUNDS = 10, LANES = 8 };
 typedef struct {
@@ -91,79 +91,79 @@ INLINE __m128i control_of(__m128i node) {
 }
 INLINE __m128i seed_of(__m128i node) { return _mm_andnot_si128(_mm_set_epi64x(0, 1), node); }
 
-/* G of every seed: AES(seed) ^ seed; ``made`` and ``seeds`` may be the same. */
-INLINE void generate(const Keys *keys, const __m128i *seeds, __m128i *made, i64 count) {
-    i64 i = 0;
-    for (; i < count; i += LANES) {
-        const int some = count - i < LANES ? (int)(count - i) : LANES;
-        __m128i block[LANES], kept[LANES];
-        for (int j = 0; j < LANES; j++)
-            kept[j] = block[j] = j < some ? seeds[i + j] : _mm_setzero_si128();
-        if (some == LANES)
-            encrypt(keys, block, LANES);
-        else if (some > 2)
-            encrypt(keys, block, LANES / 2 < some ? LANES : LANES / 2);
-        else
-            encrypt(keys, block, 2);
-        for (int j = 0; j < some; j++) made[i + j] = _mm_xor_si128(block[j], kept[j]);
-    }
+/* G of the seeds of ``lanes`` nodes: AES(seed) ^ seed. */
+INLINE void generate(const Keys *keys, const __m128i *node, __m128i *made, int lanes) {
+    for (int j = 0; j < lanes; j++) made[j] = seed_of(node[j]);
+    encrypt(keys, made, lanes);
+    for (int j = 0; j < lanes; j++) made[j] = _mm_xor_si128(made[j], seed_of(node[j]));
 }
 
 typedef struct {
     i64 leaves, levels, bits, side;
-    const u8 *left, *right, *leaf, *more; /* schedules; the last one of payloads alone */
+    const u8 *left, *right, *leaf, *second, *third; /* schedules */
 } Tree;
 
-/* One point: its nodes above the leaves into ``out``, which has room for twice as many
- * blocks, and their seeds into ``seed``. */
+/* The children of ``lanes`` nodes from number i on, in their place. */
+INLINE void grow(const Keys *left, const Keys *right, __m128i fix_left, __m128i fix_right,
+                 __m128i *out, i64 i, int lanes) {
+    __m128i node[LANES], a[LANES], b[LANES];
+    for (int j = 0; j < lanes; j++) node[j] = out[i + j];
+    generate(left, node, a, lanes);
+    generate(right, node, b, lanes);
+    for (int j = 0; j < lanes; j++) {
+        const __m128i control = control_of(node[j]);
+        out[2 * (i + j)] = _mm_xor_si128(a[j], _mm_and_si128(control, fix_left));
+        out[2 * (i + j) + 1] = _mm_xor_si128(b[j], _mm_and_si128(control, fix_right));
+    }
+}
+
+/* One point: its nodes above the leaves into ``out``. Some lanes may be of no node: their
+ * children lie beyond the others. */
 INLINE void walk(const Keys *left, const Keys *right, const Tree *tree, __m128i root,
-                 const u64 *seeds, const u64 *rights, __m128i *out, __m128i *seed,
-                 __m128i *half) {
+                 const u64 *seeds, const u64 *rights, __m128i *out) {
     out[0] = _mm_or_si128(seed_of(root), _mm_set_epi64x(0, tree->side));
     i64 nodes = 1;
     for (i64 level = 0; level < tree->levels; level++) {
-        const i64 kept = ((tree->leaves - 1) >> (tree->levels - level - 1)) + 1;
         const __m128i fix_left = _mm_loadu_si128((const __m128i *)(seeds + 2 * level));
         const __m128i fix_right = _mm_or_si128(
             seed_of(fix_left), _mm_set_epi64x(0, (i64)(rights[level] & 1)));
-        for (i64 i = 0; i < nodes; i++) seed[i] = seed_of(out[i]);
-        generate(left, seed, half, nodes);
-        generate(right, seed, seed, nodes);
-        for (i64 i = nodes; i-- > 0;) { /* from the last: children overwrite nodes */
-            const __m128i control = control_of(out[i]);
-            const __m128i a = _mm_xor_si128(half[i], _mm_and_si128(control, fix_left));
-            const __m128i b = _mm_xor_si128(seed[i], _mm_and_si128(control, fix_right));
-            out[2 * i + 1] = b; /* of the last node it may lie beyond the vector */
-            out[2 * i] = a;
-        }
-        nodes = kept;
+        if (nodes <= 2)
+            grow(left, right, fix_left, fix_right, out, 0, 2);
+        else if (nodes <= LANES / 2)
+            grow(left, right, fix_left, fix_right, out, 0, LANES / 2);
+        else /* from the last: children overwrite nodes */
+            for (i64 i = (nodes - 1) / LANES * LANES; i >= 0; i -= LANES)
+                grow(left, right, fix_left, fix_right, out, i, LANES);
+        nodes = ((tree->leaves - 1) >> (tree->levels - level - 1)) + 1;
     }
-    for (i64 i = 0; i < nodes; i++) seed[i] = seed_of(out[i]);
 }
 
 /* One point: its share of the vector, whole leaves of it, into ``out``, likewise. */
 INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const Tree *tree,
                    __m128i root, const u64 *seeds, const u64 *rights, __m128i last,
-                   __m128i *out, __m128i *seed, __m128i *half) {
-    walk(left, right, tree, root, seeds, rights, out, seed, half);
-    generate(leaf, seed, seed, tree->leaves);
-    for (i64 i = 0; i < tree->leaves; i++) {
-        const __m128i more = _mm_and_si128(control_of(out[i]), last);
-        __m128i share;
-        if (tree->bits == 32) {
-            share = _mm_add_epi32(seed[i], more);
-            if (tree->side) share = _mm_sub_epi32(_mm_setzero_si128(), share);
-        } else {
-            share = _mm_add_epi64(seed[i], more);
-            if (tree->side) share = _mm_sub_epi64(_mm_setzero_si128(), share);
+                   __m128i *out) {
+    const __m128i zero = _mm_setzero_si128();
+    walk(left, right, tree, root, seeds, rights, out);
+    for (i64 i = 0; i < tree->leaves; i += LANES) {
+        __m128i made[LANES];
+        generate(leaf, out + i, made, LANES);
+        for (int j = 0; j < LANES; j++) {
+            const __m128i more = _mm_and_si128(control_of(out[i + j]), last);
+            __m128i share;
+            if (tree->bits == 32) {
+                share = _mm_add_epi32(made[j], more);
+                if (tree->side) share = _mm_sub_epi32(zero, share);
+            } else {
+                share = _mm_add_epi64(made[j], more);
+                if (tree->side) share = _mm_sub_epi64(zero, share);
+            }
+            out[i + j] = share;
         }
-        out[i] = share;
     }
 }
 
-static __m128i *room_for(i64 leaves) { /* nodes of a level and twice their children */
-    return aligned_alloc(64, (size_t)(leaves + LANES) * 4 * 16);
-}
+/* Nodes of the last level, and lanes beyond them with their children. */
+static __m128i *room_for(i64 leaves) { return calloc((size_t)(leaves + 2 * LANES), 16); }
 
 /* All points' shares of their vectors, (count, depth) elements. 0, or 1 without memory. */
 AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const u64 *roots,
@@ -173,64 +173,76 @@ AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const
     const Keys leaf = load_keys(tree->leaf);
     __m128i *room = room_for(tree->leaves);
     if (!room) return 1;
-    __m128i *seed = room + 2 * (tree->leaves + LANES), *half = seed + tree->leaves + LANES;
     const size_t row = (size_t)(depth * tree->bits / 8);
     for (i64 n = 0; n < count; n++) {
         const i64 at = n * tree->levels;
         expand(&left, &right, &leaf, tree, _mm_loadu_si128((const __m128i *)roots + n),
-               seeds + 2 * at, rights + at, _mm_loadu_si128((const __m128i *)last + n), room,
-               seed, half);
+               seeds + 2 * at, rights + at, _mm_loadu_si128((const __m128i *)last + n),
+               room);
         memcpy(out + (size_t)n * row, room, row);
     }
     free(room);
     return 0;
 }
 
-__attribute__((target("avx2"))) static u64 dot(const u64 *x, const u64 *y, i64 length) {
-    u64 total = 0;
-    for (i64 i = 0; i < length; i++) total += x[i] * y[i];
-    return total;
-}
+#define DOT(name, features)                                                              \
+    __attribute__((target(features))) static u64 name(const u64 *x, const u64 *y,        \
+                                                      i64 length) {                      \
+        u64 total = 0;                                                                   \
+        for (i64 i = 0; i < length; i++) total += x[i] * y[i];                           \
+        return total;                                                                    \
+    }
+DOT(dot_avx2, "avx2")
+DOT(dot_avx512, "avx512f,avx512dq,avx512vl,prefer-vector-width=512")
+#undef DOT
+
+enum { WORDS = 3, AT_ONCE = 16 * LANES }; /* words of a payload; leaves at once */
 
 /* Shares of vectors of three words an element (ditto/sharing/payloads.py), each times a
  * table that is rotated by a number for each point: ``table`` has ``columns`` rows of
- * 2 * depth words, multiplied by word ``words[k]`` of the vector; ``last`` has three words
- * a point, and ``out`` is (count, columns). */
+ * 2 * depth words, multiplied by word ``words[k]`` of the vector; ``last`` has six words
+ * a point, and ``out`` is (count, columns). A leaf is two elements. */
 AES EXPORT int ditto_points_products(const Tree *tree, i64 count, i64 depth,
                                      const u64 *roots, const u64 *seeds, const u64 *rights,
                                      const u64 *last, const u64 *table, i64 columns,
                                      const i64 *words, const u32 *turns, u64 *out) {
     const Keys left = load_keys(tree->left), right = load_keys(tree->right);
-    const Keys leaf = load_keys(tree->leaf), more = load_keys(tree->more);
+    const Keys keys[WORDS] = {load_keys(tree->leaf), load_keys(tree->second),
+                              load_keys(tree->third)};
+    u64 (*dot)(const u64 *, const u64 *, i64) =
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+            ? dot_avx512
+            : dot_avx2;
     __m128i *room = room_for(tree->leaves);
-    u64 *share = malloc((size_t)(3 * depth) * sizeof *share);
-    if (!room || !share) {
-        free(room);
-        free(share);
-        return 1;
-    }
-    __m128i *seed = room + 2 * (tree->leaves + LANES), *half = seed + tree->leaves + LANES;
+    if (!room) return 1;
+    __m128i share[WORDS][AT_ONCE]; /* of each word, for the elements of some leaves */
     for (i64 n = 0; n < count; n++) {
         const i64 at = n * tree->levels;
+        u64 *const total = out + n * columns;
         walk(&left, &right, tree, _mm_loadu_si128((const __m128i *)roots + n),
-             seeds + 2 * at, rights + at, room, seed, half);
-        generate(&leaf, seed, half, depth);
-        generate(&more, seed, seed, depth);
-        for (i64 i = 0; i < depth; i++) {
-            const u64 control = 0 - ((u64)_mm_cvtsi128_si64(room[i]) & 1);
-            const u64 words_here[3] = {(u64)_mm_cvtsi128_si64(half[i]),
-                                       (u64)_mm_extract_epi64(half[i], 1),
-                                       (u64)_mm_cvtsi128_si64(seed[i])};
-            for (int w = 0; w < 3; w++) {
-                const u64 x = words_here[w] + (control & last[3 * n + w]);
-                share[w * depth + i] = tree->side ? 0 - x : x;
+             seeds + 2 * at, rights + at, room);
+        for (i64 k = 0; k < columns; k++) total[k] = 0;
+        for (i64 from = 0; from < tree->leaves; from += AT_ONCE) {
+            const i64 rest = tree->leaves - from, here = rest < AT_ONCE ? rest : AT_ONCE;
+            for (i64 i = 0; i < here; i += LANES) {
+                const __m128i *node = room + from + i;
+                for (int w = 0; w < WORDS; w++) {
+                    const __m128i fix =
+                        _mm_loadu_si128((const __m128i *)last + WORDS * n + w);
+                    __m128i made[LANES];
+                    generate(keys + w, node, made, LANES);
+                    for (int j = 0; j < LANES; j++)
+                        share[w][i + j] = _mm_add_epi64(
+                            made[j], _mm_and_si128(control_of(node[j]), fix));
+                }
             }
+            for (i64 k = 0; k < columns; k++)
+                total[k] += dot((const u64 *)share[words[k]],
+                                table + 2 * k * depth + turns[n] + 2 * from, 2 * here);
         }
-        for (i64 k = 0; k < columns; k++)
-            out[n * columns + k] =
-                dot(share + words[k] * depth, table + 2 * k * depth + turns[n], depth);
+        if (tree->side)
+            for (i64 k = 0; k < columns; k++) total[k] = 0 - total[k];
     }
-    free(share);
     free(room);
     return 0;
 }

@@ -37,7 +37,8 @@ class _Tree(ctypes.Structure):
         ("left", _pointer),
         ("right", _pointer),
         ("leaf", _pointer),
-        ("more", _pointer),
+        ("second", _pointer),
+        ("third", _pointer),
     )
 
 
@@ -123,7 +124,7 @@ class Points:
         side: int,
     ) -> None:
         """Of N points: roots (N, 2); seeds (N, levels, 2), rights (N, levels) and last
-        ones (N, 2), or (N, 3) of payloads, which have a fourth schedule."""
+        ones (N, 2), or (N, 6) of payloads, which have five schedules."""
         arrays = (roots, *corrections)
         self._arrays = [np.ascontiguousarray(array, np.uint64) for array in arrays]
         self._schedules = schedules  # in memory for as long as this is

@@ -31,7 +31,7 @@ Steps
        (``blocks.replicate``).
 
 Cost
-    2 * (129h + 192) bits for keys and 3l' for y, per element, and 256 for the salt of
+    2 * (129h + 255) bits for keys and 3l' for y, per element, and 256 for the salt of
     all. Two rounds. With two widths the keys twice, 3l' for the difference and for the
     bit each, and 3l' in a third round.
 
@@ -85,7 +85,7 @@ from ditto.protocols.party import (
 from ditto.protocols.recast import shifted_share
 from ditto.sharing import Rank, Shared, packed_size
 from ditto.sharing.payloads import (
-    PAYLOAD_WORDS,
+    LAST_WORDS,
     correct_payloads,
     payload_levels,
     products_at_payloads,
@@ -128,8 +128,8 @@ def table_function_cost(count: int, function: TableFunction) -> Cost:
     bits = 0
     for n in part_sizes(count, _most_cells(function)):
         for scale in function.scales:
-            levels = scale.levels
-            words = 2 * n * levels + PAYLOAD_WORDS * n
+            levels = payload_levels(scale.cells)
+            words = 2 * n * levels + LAST_WORDS * n
             keys = 64 * words + 8 * packed_size(n * levels, 1)
             bits += 2 * (keys + 8 * SALT_BYTES)
         bits += 3 * 8 * packed_size((3 if wide else 1) * n, BITS)
@@ -242,7 +242,7 @@ def _expected(count: int, scale: Scale) -> list[Expected]:
         Expected(SALT_BYTES, 8),
         Expected(2 * count * depth, 64),
         Expected(count * depth, 1),
-        Expected(PAYLOAD_WORDS * count, 64),
+        Expected(LAST_WORDS * count, 64),
     ]
 
 
@@ -256,7 +256,7 @@ def _received(
         Corrections(
             seeds.reshape(count, depth, 2).astype(wide),
             rights.reshape(count, depth).astype(wide),
-            last.reshape(count, PAYLOAD_WORDS).astype(wide),
+            last.reshape(count, LAST_WORDS).astype(wide),
         ),
         salt.tobytes(),
     )

@@ -23,17 +23,18 @@ Blocks = npt.NDArray[np.uint64]
 
 BLOCK_BYTES = 16
 CONTROL = np.uint64(1)
-_LABELS = ("left", "right", "leaf", "more")
+_LABELS = ("left", "right", "leaf", "second", "third")
 
 
 @dataclass(frozen=True, eq=False)
 class Generators:
-    """G_left, G_right and G_leaf under one salt, and one more for longer leaves."""
+    """G_left, G_right and G_leaf under one salt, and two more for longer leaves."""
 
     left: CipherContext
     right: CipherContext
     leaf: CipherContext
-    more: CipherContext
+    second: CipherContext
+    third: CipherContext
 
     @classmethod
     def salted(cls, salt: bytes) -> "Generators":
@@ -50,7 +51,7 @@ class Corrections:
     rights: Numbers
     """(N, levels): the right control bits."""
     last: Blocks
-    """(N, 2)."""
+    """(N, 2), or (N, 6) of payloads."""
 
 
 def correct_levels(
@@ -115,7 +116,7 @@ def expand_levels(
 
 
 def generator_keys(salt: bytes) -> list[bytes]:
-    """Of G_left, G_right, G_leaf and G_more."""
+    """Of G_left, G_right, G_leaf and the two others."""
     return [derive_key(salt, session=b"", label=f"points {each}") for each in _LABELS]
 
 

@@ -261,7 +261,7 @@ def _native_points(
 ) -> aes.Points | None:
     """The same by the C library, where there is one."""
     schedules = [aes.schedule(key) for key in generator_keys(salt)]
-    left, right, leaf, _ = schedules
+    left, right, leaf, *_ = schedules
     if left is None or right is None or leaf is None:
         return None
     fixes = corrections.seeds, corrections.rights, corrections.last

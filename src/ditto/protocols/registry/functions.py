@@ -233,7 +233,7 @@ def _table_function_row(
             "cells": str(cells),
             **check_of(checked),
         },
-        formula="4(129h + 192) + 12l'" if widths == 2 else "2(129h + 192) + 3l'",
+        formula="4(129h + 255) + 12l'" if widths == 2 else "2(129h + 255) + 3l'",
         operands=(source,),
         result=to,
         holds=to,
