@@ -7,6 +7,7 @@ import pytest
 
 import ditto.errors
 from ditto.errors import (
+    AuditError,
     BusyError,
     DeadlineError,
     DisagreementError,
@@ -51,6 +52,16 @@ def test_an_error_arrives_as_its_kind(error: DittoError, code: str) -> None:
         assert rebuilt.peer == "org-b"
     if isinstance(rebuilt, BusyError):
         assert rebuilt.retry_after == 2.5
+
+
+@pytest.mark.parametrize("details", [{}, {"suspects": "org-b or org-c"}])
+def test_who_accuses_is_named(details: dict[str, str]) -> None:
+    """It may lie, and leave out what it should say."""
+    described = json.dumps({"type": "AuditError", "details": details})
+    error = error_of("ABORTED", "wrong", [(METADATA, described)], party="org-a")
+    assert isinstance(error, AuditError)
+    assert str(error) == "org-a reports: wrong"
+    assert error.suspects == details.get("suspects", "unknown")
 
 
 def test_nobody_hears_of_what_was_not_foreseen() -> None:

@@ -327,15 +327,23 @@ def together(
             on_failure()
         wait(futures)
     errors = [error for future in futures if (error := future.exception())]
+    reports = [error for error in errors if isinstance(error, AuditError)]
+    if reports:
+        raise _joined(reports)
     if errors:
         raise min(errors, key=_distance)
     return [future.result() for future in futures]
 
 
+def _joined(reports: Sequence[AuditError]) -> AuditError:
+    """One error of all that parties report: an honest one may be among those that a
+    lying one accuses, and the client cannot tell which is which."""
+    suspects = dict.fromkeys(report.suspects for report in reports)
+    return AuditError(" ".join(map(str, reports)), suspects="; ".join(suspects))
+
+
 def _distance(error: BaseException) -> int:
     """How far an error is from the cause."""
-    if isinstance(error, AuditError):
-        return -1
     if isinstance(error, PeerIdentityError):
         return 1
     if isinstance(error, PeerError):  # who cannot be reached, before what is reported

@@ -1,4 +1,4 @@
-"""downcast: shares without their last bits, in a ring that is as much smaller."""
+"""downcast: shares without last bits, in a ring that is as much smaller, or more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Downcast(StepDefinition):
         (x,) = site.operands
         source, target = shared_type(x), shared_type(site.result)
         local = Conversion(source, target).is_local
-        demand(local, "cuts as many bits as the ring loses", f"{source} to {target}")
+        demand(local, "cuts no more bits than the ring loses", f"{source} to {target}")
         demand_shape(site, x.shape)
 
     def execute(

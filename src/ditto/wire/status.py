@@ -65,6 +65,8 @@ def error_of(
     described = next((value for key, value in metadata if key == METADATA), None)
     if isinstance(described, str) and len(described) <= _MAX:
         rebuilt = _rebuild(described, text)
+        if isinstance(rebuilt, AuditError):  # whoever accuses is a suspect, too
+            rebuilt.args = (f"{party} reports: {text}",)
         if rebuilt is not None:
             return rebuilt
     if code == "DEADLINE_EXCEEDED":
@@ -96,6 +98,8 @@ def _rebuild(described: str, text: str) -> DittoError | None:
         known["retry_after"] = _seconds(str(known.get("retry_after", "")))
     if isinstance(error, PeerError):
         known.setdefault("peer", "unknown")
+    if isinstance(error, AuditError):
+        known.setdefault("suspects", "unknown")
     vars(error).update(known)
     return error
 

@@ -55,6 +55,9 @@ def test_a_party_that_deviates_answers_nothing_and_is_not_asked_again(
     assert altered == [True]
     organisation = service.files.agreement.parties[rank].trust_domain
     assert organisation in caught.value.suspects
+    parties = [party.trust_domain for party in service.files.agreement.parties]
+    honest = [name for k, name in enumerate(parties) if k != rank]
+    assert any(f"{name} reports: " in str(caught.value) for name in honest)
     monkeypatch.undo()
     answer = service.ask(service.client(audit="products"), turn())
     assert np.abs(answer - first(W, X)[0]).max() < 0.01
