@@ -351,9 +351,10 @@ def _uniform_corrections(monkeypatch: pytest.MonkeyPatch) -> None:
             take("last", LAST_WORDS * count, Ring(64)).reshape(count, LAST_WORDS),
         )
 
-    def rows(roots: Words, *others: Words, side: int) -> Words:
+    def rows(roots: Words, *others: Words, depth: int, side: int) -> Words:
         table = others[2]
         assert side in (0, 1)
+        assert table.shape[1] <= depth
         return np.zeros((len(roots), len(table)), np.uint64)
 
     monkeypatch.setattr(module("table_function"), "correct_payloads", drawn)

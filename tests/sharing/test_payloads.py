@@ -31,10 +31,11 @@ def test_shares_add_up_to_the_payload_at_the_index(depth: int) -> None:
     fixes = correct_payloads(indices, payloads, roots, salt, depth=depth)
     assert fixes.seeds.shape == (count, payload_levels(depth), 2)
     columns = np.repeat(np.eye(depth, dtype=np.uint64), 3, axis=0)
-    table, words = np.concatenate([columns, columns], axis=1), (0, 1, 2) * depth
-    turns = np.zeros(count, np.uint32)
+    words, turns = (0, 1, 2) * depth, np.zeros(count, np.uint32)
     a, b = (
-        products_at_payloads(roots[k], fixes, salt, table, words, turns, side=k)
+        products_at_payloads(
+            roots[k], fixes, salt, columns, words, turns, depth=depth, side=k
+        )
         for k in (0, 1)
     )
     expected = np.zeros((count, depth, 3), np.uint64)

@@ -117,12 +117,13 @@ INLINE void grow(const Keys *left, const Keys *right, __m128i fix_left, __m128i 
     }
 }
 
-/* One point: its nodes above the leaves into ``out``. Some lanes may be of no node: their
- * children lie beyond the others. */
-INLINE void walk(const Keys *left, const Keys *right, const Tree *tree, __m128i root,
-                 const u64 *seeds, const u64 *rights, __m128i *out) {
+/* One point: the nodes of leaves ``from`` to ``to``, somewhere in ``out``. Some lanes may
+ * be of no node: their children lie beyond the others. */
+INLINE __m128i *walk(const Keys *left, const Keys *right, const Tree *tree, __m128i root,
+                     const u64 *seeds, const u64 *rights, i64 from, i64 to,
+                     __m128i *out) {
     out[0] = _mm_or_si128(seed_of(root), _mm_set_epi64x(0, tree->side));
-    i64 nodes = 1;
+    i64 first = 0, nodes = 1;
     for (i64 level = 0; level < tree->levels; level++) {
         const __m128i fix_left = _mm_loadu_si128((const __m128i *)(seeds + 2 * level));
         const __m128i fix_right = _mm_or_si128(
@@ -134,8 +135,12 @@ INLINE void walk(const Keys *left, const Keys *right, const Tree *tree, __m128i 
         else /* from the last: children overwrite nodes */
             for (i64 i = (nodes - 1) / LANES * LANES; i >= 0; i -= LANES)
                 grow(left, right, fix_left, fix_right, out, i, LANES);
-        nodes = ((tree->leaves - 1) >> (tree->levels - level - 1)) + 1;
+        const i64 below = tree->levels - level - 1, next = from >> below;
+        out += next - 2 * first;
+        first = next;
+        nodes = (to >> below) - first + 1;
     }
+    return out;
 }
 
 /* One point: its share of the vector, whole leaves of it, into ``out``, likewise. */
@@ -143,7 +148,7 @@ INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const 
                    __m128i root, const u64 *seeds, const u64 *rights, __m128i last,
                    __m128i *out) {
     const __m128i zero = _mm_setzero_si128();
-    walk(left, right, tree, root, seeds, rights, out);
+    walk(left, right, tree, root, seeds, rights, 0, tree->leaves - 1, out);
     for (i64 i = 0; i < tree->leaves; i += LANES) {
         __m128i made[LANES];
         generate(leaf, out + i, made, LANES);
@@ -162,8 +167,10 @@ INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const 
     }
 }
 
-/* Nodes of the last level, and lanes beyond them with their children. */
-static __m128i *room_for(i64 leaves) { return calloc((size_t)(leaves + 2 * LANES), 16); }
+/* Nodes of the last level, one more for each level, and lanes with their children. */
+static __m128i *room_for(const Tree *tree) {
+    return calloc((size_t)(tree->leaves + tree->levels + 2 * LANES), 16);
+}
 
 /* All points' shares of their vectors, (count, depth) elements. 0, or 1 without memory. */
 AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const u64 *roots,
@@ -171,7 +178,7 @@ AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const
                                    u8 *out) {
     const Keys left = load_keys(tree->left), right = load_keys(tree->right);
     const Keys leaf = load_keys(tree->leaf);
-    __m128i *room = room_for(tree->leaves);
+    __m128i *room = room_for(tree);
     if (!room) return 1;
     const size_t row = (size_t)(depth * tree->bits / 8);
     for (i64 n = 0; n < count; n++) {
@@ -198,14 +205,16 @@ DOT(dot_avx512, "avx512f,avx512dq,avx512vl,prefer-vector-width=512")
 
 enum { WORDS = 3, AT_ONCE = 16 * LANES }; /* words of a payload; leaves at once */
 
-/* Shares of vectors of three words an element (ditto/sharing/payloads.py), each times a
- * table that is rotated by a number for each point: ``table`` has ``columns`` rows of
- * 2 * depth words, multiplied by word ``words[k]`` of the vector; ``last`` has six words
- * a point, and ``out`` is (count, columns). A leaf is two elements. */
+/* Shares of vectors of ``depth`` elements of three words (ditto/sharing/payloads.py), each
+ * times a table of ``columns`` that is read from a number for each point: element i times
+ * column i + turn, modulo the depth, if there is one. ``table`` has ``rows``, multiplied by
+ * word ``words[k]`` of the vector; ``last`` has six words a point, and ``out`` is
+ * (count, rows). A leaf is two elements. */
 AES EXPORT int ditto_points_products(const Tree *tree, i64 count, i64 depth,
                                      const u64 *roots, const u64 *seeds, const u64 *rights,
-                                     const u64 *last, const u64 *table, i64 columns,
-                                     const i64 *words, const u32 *turns, u64 *out) {
+                                     const u64 *last, const u64 *table, i64 rows,
+                                     i64 columns, const i64 *words, const u32 *turns,
+                                     u64 *out) {
     const Keys left = load_keys(tree->left), right = load_keys(tree->right);
     const Keys keys[WORDS] = {load_keys(tree->leaf), load_keys(tree->second),
                               load_keys(tree->third)};
@@ -213,35 +222,43 @@ AES EXPORT int ditto_points_products(const Tree *tree, i64 count, i64 depth,
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
             ? dot_avx512
             : dot_avx2;
-    __m128i *room = room_for(tree->leaves);
+    __m128i *room = room_for(tree);
     if (!room) return 1;
     __m128i share[WORDS][AT_ONCE]; /* of each word, for the elements of some leaves */
     for (i64 n = 0; n < count; n++) {
-        const i64 at = n * tree->levels;
-        u64 *const total = out + n * columns;
-        walk(&left, &right, tree, _mm_loadu_si128((const __m128i *)roots + n),
-             seeds + 2 * at, rights + at, room);
-        for (i64 k = 0; k < columns; k++) total[k] = 0;
-        for (i64 from = 0; from < tree->leaves; from += AT_ONCE) {
-            const i64 rest = tree->leaves - from, here = rest < AT_ONCE ? rest : AT_ONCE;
-            for (i64 i = 0; i < here; i += LANES) {
-                const __m128i *node = room + from + i;
-                for (int w = 0; w < WORDS; w++) {
-                    const __m128i fix =
-                        _mm_loadu_si128((const __m128i *)last + WORDS * n + w);
-                    __m128i made[LANES];
-                    generate(keys + w, node, made, LANES);
-                    for (int j = 0; j < LANES; j++)
-                        share[w][i + j] = _mm_add_epi64(
-                            made[j], _mm_and_si128(control_of(node[j]), fix));
+        const i64 at = n * tree->levels, start = (depth - turns[n]) % depth;
+        u64 *const total = out + n * rows;
+        for (i64 k = 0; k < rows; k++) total[k] = 0;
+        for (i64 column = 0; column < columns;) { /* elements up to the end, then from 0 */
+            const i64 low = (start + column) % depth, rest = columns - column;
+            const i64 high = low + rest < depth ? low + rest : depth;
+            const __m128i *const nodes =
+                walk(&left, &right, tree, _mm_loadu_si128((const __m128i *)roots + n),
+                     seeds + 2 * at, rights + at, low / 2, (high - 1) / 2, room);
+            for (i64 from = low / 2; 2 * from < high; from += AT_ONCE) {
+                const i64 to = 2 * (from + AT_ONCE) < high ? from + AT_ONCE : (high + 1) / 2;
+                for (i64 i = 0; i < to - from; i += LANES) {
+                    const __m128i *node = nodes + (from - low / 2) + i;
+                    for (int w = 0; w < WORDS; w++) {
+                        const __m128i fix =
+                            _mm_loadu_si128((const __m128i *)last + WORDS * n + w);
+                        __m128i made[LANES];
+                        generate(keys + w, node, made, LANES);
+                        for (int j = 0; j < LANES; j++)
+                            share[w][i + j] = _mm_add_epi64(
+                                made[j], _mm_and_si128(control_of(node[j]), fix));
+                    }
                 }
+                const i64 here = 2 * from > low ? 2 * from : low;
+                const i64 end = 2 * to < high ? 2 * to : high;
+                for (i64 k = 0; k < rows; k++)
+                    total[k] += dot((const u64 *)share[words[k]] + (here - 2 * from),
+                                    table + k * columns + column + (here - low), end - here);
             }
-            for (i64 k = 0; k < columns; k++)
-                total[k] += dot((const u64 *)share[words[k]],
-                                table + 2 * k * depth + turns[n] + 2 * from, 2 * here);
+            column += high - low;
         }
         if (tree->side)
-            for (i64 k = 0; k < columns; k++) total[k] = 0 - total[k];
+            for (i64 k = 0; k < rows; k++) total[k] = 0 - total[k];
     }
     free(room);
     return 0;

@@ -65,7 +65,7 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL] | None:
         )
         each.ditto_points_expand.argtypes = (*keys, _pointer)
         each.ditto_points_products.argtypes = (
-            *(*keys, _pointer, _int),
+            *(*keys, _pointer, _int, _int),
             *(_pointer, _pointer, _pointer),
         )
         for function in (each.ditto_aes_schedule, each.ditto_aes_stream):
@@ -141,15 +141,17 @@ class Points:
         table: npt.NDArray[np.uint64],
         words: tuple[int, ...],
         turns: npt.NDArray[np.uint32],
+        depth: int,
         out: npt.NDArray[np.uint64],
     ) -> None:
-        """Every vector of ``depth`` payloads times a table (K, 2 depth), row k by word
+        """Every vector of ``depth`` payloads times a table (K, columns), row k by word
         ``words[k]`` and read from ``turns``, one for each point: (N, K)."""
-        columns, doubled = table.shape
+        table = np.ascontiguousarray(table)
+        rows, columns = table.shape
         chosen = np.array(words, np.int64)
         at = (chosen.ctypes.data, turns.ctypes.data, out.ctypes.data)
         self._call(
-            "ditto_points_products", doubled // 2, table.ctypes.data, columns, *at
+            "ditto_points_products", depth, table.ctypes.data, rows, columns, *at
         )
 
     def _call(self, name: str, depth: int, *arguments: int) -> None:

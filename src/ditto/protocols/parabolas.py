@@ -30,7 +30,7 @@ what is shifted where it is rounds by one of two neighbours."""
 _OFFSET_BITS = 14
 """Bits of d: its square leaves the coefficients as many of the spare ones."""
 FACTORS = (0, 0, 0, 1, 1, 2, 0, 0)
-"""By which word of (1, u, u^2) each row of a doubled table is multiplied."""
+"""By which word of (1, u, u^2) each row of a table is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -219,12 +219,12 @@ class Scale:
 
 
 @lru_cache(maxsize=64)
-def doubled_table(scale: Scale) -> npt.NDArray[np.uint64]:
-    """The table twice in a row, (8, 2V): c0, c1, c2, then c1, c2 and c2 again for what
-    they are multiplied by, whether a cell lies beyond the range, and whether it serves.
+def table_of(scale: Scale) -> npt.NDArray[np.uint64]:
+    """The cells that values in the range are found in, (8, needed): c0, c1, c2, then
+    c1, c2 and c2 again for what they are multiplied by, one, and whether a cell serves.
     """
     function = scale.function
-    middles = function.low + (np.arange(scale.cells, dtype=np.int64) << scale.cut)
+    middles = function.low + (np.arange(scale.needed, dtype=np.int64) << scale.cut)
     serves = middles - (1 << scale.cut) >= scale.start
     # cells that are never used get what the first of the others has
     x = np.maximum(middles, scale.start).astype(np.float64)
@@ -240,6 +240,6 @@ def doubled_table(scale: Scale) -> npt.NDArray[np.uint64]:
         np.rint(np.ldexp(c, frac)).astype(np.int64)
         for c, frac in zip(coefficients, scale.coefficient_fracs, strict=True)
     ]
-    outside = np.arange(scale.cells) >= scale.needed
-    table = np.stack([*columns, *columns[1:], columns[2], outside, serves])
-    return np.concatenate([table, table], axis=1).astype(np.uint64)
+    inside = np.ones_like(middles)
+    table = np.stack([*columns, *columns[1:], columns[2], inside, serves])
+    return table.astype(np.uint64)

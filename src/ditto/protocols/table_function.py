@@ -23,8 +23,10 @@ Steps
        have shares of y = (c0 + c1 p + c2 p^2) + (c1 + 2 c2 p) u + c2 u^2, over Z_2^64
        and with 32 more fraction bits. Each shifts its share where it is, into the ring
        of the result, and all become replicated shares (``blocks.replicate``). If it is
-       checked, a last column says whether the cell is one that no x in the range has;
-       the lowest bits of both shares of it are noted (``blocks.range_check``).
+       checked, a last column says whether the cell is one that x in the range may have;
+       the lowest bits of both shares of that it is not are noted
+       (``blocks.range_check``). Of other cells the table is zero, and they are not
+       expanded.
     3. Where the range is wide, steps 1 and 2 are taken at once with narrow cells for
        the lower part and with wide ones. The wide table's bit says that it serves, and
        the result is the narrow y plus the bit times the difference, one product
@@ -67,7 +69,7 @@ from ditto.protocols.parabolas import (
     FACTORS,
     Scale,
     TableFunction,
-    doubled_table,
+    table_of,
 )
 from ditto.protocols.party import (
     Exchange,
@@ -93,8 +95,8 @@ from ditto.sharing.payloads import (
 from ditto.sharing.point_trees import Corrections
 from ditto.sharing.points import SALT_BYTES
 
-_OUTSIDE, _SERVES = 6, 7
-"""The rows of a doubled table that are no coefficients."""
+_INSIDE, _SERVES = 6, 7
+"""The rows of a table that are no coefficients."""
 _BYTE, _WORD = Ring(8), Ring(64)
 
 
@@ -187,12 +189,13 @@ def _value(
         yield from _deal(role, cell, payload, scale)
         nothing = np.zeros(cell.size, target.dtype)
         return nothing, nothing
-    rows = _SERVES + 1 if chosen else _OUTSIDE + 1 if noted else _OUTSIDE
+    rows = _SERVES + 1 if chosen else _INSIDE + 1 if noted else _INSIDE
     found = yield from _expand(role, cell, scale, rows)
     if noted:
-        note_flags(role, found[_OUTSIDE].astype(target.dtype))
+        all_cells = _WORD.scalar(role.rank == P0)
+        note_flags(role, (all_cells - found[_INSIDE]).astype(target.dtype))
     p = offset - _WORD.scalar(1 << (scale.cut - scale.drop))
-    c0, c1, c2, c1_u, c2_u, c2_uu = found[:_OUTSIDE]
+    c0, c1, c2, c1_u, c2_u, c2_uu = found[:_INSIDE]
     y = c0 + p * (c1 + p * c2 + 2 * c2_u) + c1_u + c2_uu
     serves = found[_SERVES] if chosen else np.zeros_like(y)
     return shifted_share(y, scale.conversion), target.reduce(serves)
@@ -223,9 +226,10 @@ def _expand(role: Role, cell: Words, scale: Scale, rows: int) -> Steps[Words]:
         roots,
         corrections,
         salt,
-        doubled_table(scale)[:rows],
+        table_of(scale)[:rows],
         FACTORS[:rows],
         cell,
+        depth=scale.cells,
         side=0 if role.rank == P0 else 1,
     )
     return np.ascontiguousarray(found.T)

@@ -96,16 +96,17 @@ def products_at_payloads(
     words: tuple[int, ...],
     turns: Words,
     *,
+    depth: int,
     side: int,
 ) -> Numbers:
     """A side's share of what N points pick from a table, times their payloads, (N, K).
 
-    The table stands twice in a row, (K, 2 depth), and is read from ``turns``, a number
-    for each point: a point i picks column i + turn, modulo the depth. Row k is
-    multiplied by word ``words[k]`` of the payload.
+    The table (K, columns) is read from ``turns``, a number for each point: a point i
+    picks column i + turn, modulo the depth, and zero where there is none. So only what
+    may pick a column is expanded. Row k is multiplied by word ``words[k]`` of the
+    payload.
     """
-    depth = table.shape[1] // 2
-    count = len(roots)
+    count, columns = len(roots), table.shape[1]
     out = np.empty((count, len(table)), np.uint64)
     schedules = [aes.schedule(key) for key in generator_keys(salt)]
     if all(schedule is not None for schedule in schedules):
@@ -113,10 +114,12 @@ def products_at_payloads(
         shape = {"leaves": depth // _ELEMENTS, "bits": 64, "side": side}
         known = tuple(s for s in schedules if s is not None)
         points = aes.Points(known, roots, fixes, **shape)
-        points.products(table, words, turns.astype(np.uint32), out)
+        points.products(table, words, turns.astype(np.uint32), depth, out)
         return out
     generators = Generators.salted(salt)
-    rotated = np.lib.stride_tricks.sliding_window_view(table, depth, axis=1)
+    whole = np.pad(table, ((0, 0), (0, depth - columns)))
+    doubled = np.concatenate([whole, whole], axis=1)
+    rotated = np.lib.stride_tricks.sliding_window_view(doubled, depth, axis=1)
     for start in range(0, count, step := max(1, _AT_ONCE // depth)):
         part = slice(start, start + step)
         some = Corrections(
