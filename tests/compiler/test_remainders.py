@@ -179,3 +179,27 @@ def test_a_weight_that_is_moved_about_keeps_its_type() -> None:
     arguments = normal(64, 16), normal(16)
     plans = [plan_of(gained, mode, *arguments) for mode in ("none", "all")]
     assert plans[0].digest == plans[1].digest
+
+
+def test_a_public_factor_joins_nothing() -> None:
+    """Keys and something else have one: that is not of the keys' matrix."""
+
+    def keys(x: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
+        q, k = x @ w[:, :16] * 0.25, x @ w[:, 16:] * 0.25
+        return jnp.einsum("sd,td->st", q, w[:, :16]), k
+
+    arguments = normal(16, 16), normal(16, 32)
+    rounds = [
+        ditto.estimate(
+            compile(
+                keys,
+                arguments,
+                profile=find_profile("ditto").replace(remainders=mode),
+                calibration=[arguments],
+                weight_argnums=[1],
+                retain_outputs=[1],
+            )
+        ).bytes
+        for mode in ("none", "all")
+    ]
+    assert rounds[1] > rounds[0]  # the query's remainder

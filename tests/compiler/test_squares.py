@@ -10,7 +10,7 @@ import pytest
 from ditto.analysis import estimate, predict
 from ditto.api.local import run_local
 from ditto.compiler import compile as compile_plan
-from ditto.models.layers import centred, layer_norm, scale_centred
+from ditto.models.layers import centred, layer_norm, rms_norm, scale_centred
 from ditto.plan import Plan
 from ditto.runtime import ThreadTrio
 from ditto.simulation import simulate
@@ -104,19 +104,22 @@ def test_wide_ranges_are_recast_as_before() -> None:
     assert np.abs(found - exact)[1:].mean() < 0.02
 
 
-def test_a_residual_that_goes_on_is_not_carried_coarser() -> None:
+@pytest.mark.parametrize("centres", [True, False])
+def test_a_residual_that_goes_on_is_not_carried_coarser(centres: bool) -> None:
     """Its rounding would be in all layers after it, for one normalisation's sake."""
     width = 1024  # where a coarser row is squared more precisely
     x, y = (RNG.normal(size=(ROWS, width)).astype(np.float32) for _ in range(2))
     w = (RNG.normal(size=(width, width)) / 32).astype(np.float32)
     p = {"norm": {"gamma": np.ones(width, np.float32)}, "w": w, "v": w.T / 4}
 
+    norm = layer_norm if centres else rms_norm
+
     def last(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-        return layer_norm(p["norm"], x + y @ p["w"], 1e-5) @ p["v"]
+        return norm(p["norm"], x + y @ p["w"], 1e-5) @ p["v"]
 
     def residual(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
         x = x + y @ p["w"]
-        return x + layer_norm(p["norm"], x, 1e-5) @ p["v"]
+        return x + norm(p["norm"], x, 1e-5) @ p["v"]
 
     fracs = []
     for function in (last, residual):

@@ -329,7 +329,7 @@ def together(
     errors = [error for future in futures if (error := future.exception())]
     reports = [error for error in errors if isinstance(error, AuditError)]
     if reports:
-        raise _joined(reports)
+        raise _joined(reports) from reports[0]
     if errors:
         raise min(errors, key=_distance)
     return [future.result() for future in futures]

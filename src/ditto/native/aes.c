@@ -117,30 +117,24 @@ INLINE void grow(const Keys *left, const Keys *right, __m128i fix_left, __m128i 
     }
 }
 
-/* One point: the nodes of leaves ``from`` to ``to``, somewhere in ``out``. Some lanes may
- * be of no node: their children lie beyond the others. */
-INLINE __m128i *walk(const Keys *left, const Keys *right, const Tree *tree, __m128i root,
-                     const u64 *seeds, const u64 *rights, i64 from, i64 to,
-                     __m128i *out) {
-    out[0] = _mm_or_si128(seed_of(root), _mm_set_epi64x(0, tree->side));
-    i64 first = 0, nodes = 1;
-    for (i64 level = 0; level < tree->levels; level++) {
-        const __m128i fix_left = _mm_loadu_si128((const __m128i *)(seeds + 2 * level));
-        const __m128i fix_right = _mm_or_si128(
-            seed_of(fix_left), _mm_set_epi64x(0, (i64)(rights[level] & 1)));
-        if (nodes <= 2)
-            grow(left, right, fix_left, fix_right, out, 0, 2);
-        else if (nodes <= LANES / 2)
-            grow(left, right, fix_left, fix_right, out, 0, LANES / 2);
-        else /* from the last: children overwrite nodes */
-            for (i64 i = (nodes - 1) / LANES * LANES; i >= 0; i -= LANES)
-                grow(left, right, fix_left, fix_right, out, i, LANES);
-        const i64 below = tree->levels - level - 1, next = from >> below;
-        out += next - 2 * first;
-        first = next;
-        nodes = (to >> below) - first + 1;
-    }
-    return out;
+/* The children of some nodes, in their place. Some lanes may be of no node: their children
+ * lie beyond the others. */
+INLINE void grow_all(const Keys *left, const Keys *right, const u64 *seed, u64 control,
+                     __m128i *out, i64 nodes) {
+    const __m128i fix_left = _mm_loadu_si128((const __m128i *)seed);
+    const __m128i fix_right =
+        _mm_or_si128(seed_of(fix_left), _mm_set_epi64x(0, (i64)(control & 1)));
+    if (nodes <= 2)
+        grow(left, right, fix_left, fix_right, out, 0, 2);
+    else if (nodes <= LANES / 2)
+        grow(left, right, fix_left, fix_right, out, 0, LANES / 2);
+    else /* from the last: children overwrite nodes */
+        for (i64 i = (nodes - 1) / LANES * LANES; i >= 0; i -= LANES)
+            grow(left, right, fix_left, fix_right, out, i, LANES);
+}
+
+INLINE __m128i rooted(const Tree *tree, __m128i root) {
+    return _mm_or_si128(seed_of(root), _mm_set_epi64x(0, tree->side));
 }
 
 /* One point: its share of the vector, whole leaves of it, into ``out``, likewise. */
@@ -148,7 +142,12 @@ INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const 
                    __m128i root, const u64 *seeds, const u64 *rights, __m128i last,
                    __m128i *out) {
     const __m128i zero = _mm_setzero_si128();
-    walk(left, right, tree, root, seeds, rights, 0, tree->leaves - 1, out);
+    out[0] = rooted(tree, root);
+    i64 nodes = 1;
+    for (i64 level = 0; level < tree->levels; level++) {
+        grow_all(left, right, seeds + 2 * level, rights[level], out, nodes);
+        nodes = ((tree->leaves - 1) >> (tree->levels - level - 1)) + 1;
+    }
     for (i64 i = 0; i < tree->leaves; i += LANES) {
         __m128i made[LANES];
         generate(leaf, out + i, made, LANES);
@@ -167,9 +166,10 @@ INLINE void expand(const Keys *left, const Keys *right, const Keys *leaf, const 
     }
 }
 
-/* Nodes of the last level, one more for each level, and lanes with their children. */
+/* Nodes of the last level and two more, one for each level, and lanes with their
+ * children. */
 static __m128i *room_for(const Tree *tree) {
-    return calloc((size_t)(tree->leaves + tree->levels + 2 * LANES), 16);
+    return calloc((size_t)(tree->leaves + tree->levels + 4 + 2 * LANES), 16);
 }
 
 /* All points' shares of their vectors, (count, depth) elements. 0, or 1 without memory. */
@@ -192,6 +192,11 @@ AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const
     return 0;
 }
 
+#if defined(__clang__)
+#define WIDE "avx512f,avx512dq,avx512vl"
+#else
+#define WIDE "avx512f,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
 #define DOT(name, features)                                                              \
     __attribute__((target(features))) static u64 name(const u64 *x, const u64 *y,        \
                                                       i64 length) {                      \
@@ -200,62 +205,74 @@ AES EXPORT int ditto_points_expand(const Tree *tree, i64 count, i64 depth, const
         return total;                                                                    \
     }
 DOT(dot_avx2, "avx2")
-DOT(dot_avx512, "avx512f,avx512dq,avx512vl,prefer-vector-width=512")
+DOT(dot_avx512, WIDE)
 #undef DOT
 
 enum { WORDS = 3, AT_ONCE = 16 * LANES }; /* words of a payload; leaves at once */
 
+/* One point: ``count`` leaves from number ``leaf`` on, which count around, somewhere in
+ * ``out``. On every level it grows as many nodes, wherever they are: how long that takes
+ * tells nothing of the leaf. There are two of a root, or of few nodes, to count around. */
+INLINE __m128i *window(const Keys *left, const Keys *right, const Tree *tree, __m128i root,
+                       const u64 *seeds, const u64 *rights, i64 leaf, i64 count,
+                       __m128i *out) {
+    i64 first = 0;
+    out[0] = out[1] = rooted(tree, root);
+    for (i64 level = 0; level < tree->levels; level++) {
+        const i64 below = tree->levels - level;
+        grow_all(left, right, seeds + 2 * level, rights[level], out,
+                 ((count - 1) >> below) + 2);
+        const i64 next = leaf >> (below - 1);
+        out += next - 2 * first;
+        first = next;
+    }
+    return out;
+}
+
 /* Shares of vectors of ``depth`` elements of three words (ditto/sharing/payloads.py), each
  * times a table of ``columns`` that is read from a number for each point: element i times
  * column i + turn, modulo the depth, if there is one. ``table`` has ``rows``, multiplied by
- * word ``words[k]`` of the vector; ``last`` has six words a point, and ``out`` is
- * (count, rows). A leaf is two elements. */
-AES EXPORT int ditto_points_products(const Tree *tree, i64 count, i64 depth,
-                                     const u64 *roots, const u64 *seeds, const u64 *rights,
-                                     const u64 *last, const u64 *table, i64 rows,
-                                     i64 columns, const i64 *words, const u32 *turns,
-                                     u64 *out) {
+ * word ``words[k]`` of the vector, each with a zero before it and two behind; ``last`` has
+ * six words a point, and ``out`` is (count, rows). A leaf is two elements; leaves are a
+ * power of two. ``wide``: the processor has AVX-512. */
+AES EXPORT int ditto_points_windows(const Tree *tree, i64 count, i64 depth,
+                                    const u64 *roots, const u64 *seeds, const u64 *rights,
+                                    const u64 *last, i64 wide, const u64 *table, i64 rows,
+                                    i64 columns, const i64 *words, const u32 *turns,
+                                    u64 *out) {
     const Keys left = load_keys(tree->left), right = load_keys(tree->right);
     const Keys keys[WORDS] = {load_keys(tree->leaf), load_keys(tree->second),
                               load_keys(tree->third)};
-    u64 (*dot)(const u64 *, const u64 *, i64) =
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-            ? dot_avx512
-            : dot_avx2;
+    u64 (*dot)(const u64 *, const u64 *, i64) = wide ? dot_avx512 : dot_avx2;
+    const i64 leaves = columns / 2 + 1; /* that have all columns, wherever they begin */
     __m128i *room = room_for(tree);
     if (!room) return 1;
     __m128i share[WORDS][AT_ONCE]; /* of each word, for the elements of some leaves */
     for (i64 n = 0; n < count; n++) {
-        const i64 at = n * tree->levels, start = (depth - turns[n]) % depth;
+        const i64 at = n * tree->levels, low = (depth - turns[n]) % depth;
+        const __m128i *const nodes =
+            window(&left, &right, tree, _mm_loadu_si128((const __m128i *)roots + n),
+                   seeds + 2 * at, rights + at, low / 2, leaves, room);
         u64 *const total = out + n * rows;
         for (i64 k = 0; k < rows; k++) total[k] = 0;
-        for (i64 column = 0; column < columns;) { /* elements up to the end, then from 0 */
-            const i64 low = (start + column) % depth, rest = columns - column;
-            const i64 high = low + rest < depth ? low + rest : depth;
-            const __m128i *const nodes =
-                walk(&left, &right, tree, _mm_loadu_si128((const __m128i *)roots + n),
-                     seeds + 2 * at, rights + at, low / 2, (high - 1) / 2, room);
-            for (i64 from = low / 2; 2 * from < high; from += AT_ONCE) {
-                const i64 to = 2 * (from + AT_ONCE) < high ? from + AT_ONCE : (high + 1) / 2;
-                for (i64 i = 0; i < to - from; i += LANES) {
-                    const __m128i *node = nodes + (from - low / 2) + i;
-                    for (int w = 0; w < WORDS; w++) {
-                        const __m128i fix =
-                            _mm_loadu_si128((const __m128i *)last + WORDS * n + w);
-                        __m128i made[LANES];
-                        generate(keys + w, node, made, LANES);
-                        for (int j = 0; j < LANES; j++)
-                            share[w][i + j] = _mm_add_epi64(
-                                made[j], _mm_and_si128(control_of(node[j]), fix));
-                    }
+        for (i64 from = 0; from < leaves; from += AT_ONCE) {
+            const i64 here = leaves - from < AT_ONCE ? leaves - from : AT_ONCE;
+            for (i64 i = 0; i < here; i += LANES) {
+                const __m128i *node = nodes + from + i;
+                for (int w = 0; w < WORDS; w++) {
+                    const __m128i fix =
+                        _mm_loadu_si128((const __m128i *)last + WORDS * n + w);
+                    __m128i made[LANES];
+                    generate(keys + w, node, made, LANES);
+                    for (int j = 0; j < LANES; j++)
+                        share[w][i + j] = _mm_add_epi64(
+                            made[j], _mm_and_si128(control_of(node[j]), fix));
                 }
-                const i64 here = 2 * from > low ? 2 * from : low;
-                const i64 end = 2 * to < high ? 2 * to : high;
-                for (i64 k = 0; k < rows; k++)
-                    total[k] += dot((const u64 *)share[words[k]] + (here - 2 * from),
-                                    table + k * columns + column + (here - low), end - here);
             }
-            column += high - low;
+            for (i64 k = 0; k < rows; k++) /* the first leaf may have an element before them */
+                total[k] += dot((const u64 *)share[words[k]],
+                                table + k * (columns + 3) + 1 - (low & 1) + 2 * from,
+                                2 * here);
         }
         if (tree->side)
             for (i64 k = 0; k < rows; k++) total[k] = 0 - total[k];

@@ -64,8 +64,8 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL] | None:
             _pointer,
         )
         each.ditto_points_expand.argtypes = (*keys, _pointer)
-        each.ditto_points_products.argtypes = (
-            *(*keys, _pointer, _int, _int),
+        each.ditto_points_windows.argtypes = (
+            *(*keys, _int, _pointer, _int, _int),
             *(_pointer, _pointer, _pointer),
         )
         for function in (each.ditto_aes_schedule, each.ditto_aes_stream):
@@ -146,13 +146,16 @@ class Points:
     ) -> None:
         """Every vector of ``depth`` payloads times a table (K, columns), row k by word
         ``words[k]`` and read from ``turns``, one for each point: (N, K)."""
-        table = np.ascontiguousarray(table)
         rows, columns = table.shape
+        if columns > depth or (turns.size and turns.max() >= depth):
+            raise ValueError("A table is turned by less than its depth, and no wider.")
+        # what is expanded beside the columns is multiplied by zeros
+        padded = np.pad(table, ((0, 0), (1, 2)))
+        wide = cpu_flags() >= {"avx512f", "avx512dq", "avx512vl"}
         chosen = np.array(words, np.int64)
         at = (chosen.ctypes.data, turns.ctypes.data, out.ctypes.data)
-        self._call(
-            "ditto_points_products", depth, table.ctypes.data, rows, columns, *at
-        )
+        name = "ditto_points_windows"
+        self._call(name, depth, wide, padded.ctypes.data, rows, columns, *at)
 
     def _call(self, name: str, depth: int, *arguments: int) -> None:
         found = _libraries()

@@ -24,7 +24,7 @@ _AVX512 = {"avx512f", "avx512bw", "avx512vl"}
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 LONG = 1 << 14
 """Elements, from which on other threads may run meanwhile."""
-_NEWEST = "ditto_ring_times"
+_NEWEST = "ditto_points_windows"
 _log = logging.getLogger("ditto")
 
 Words = npt.NDArray[np.uint32]

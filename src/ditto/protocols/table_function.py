@@ -42,7 +42,7 @@ Security (semi-honest, one corrupted party)
     (``payloads``). What they expand is theirs, and what they make of it is local, as is
     the shift. The rest is ``blocks.replicate``. The table is public; which row is used
     nobody learns. Nothing depends on whether x is in its range: beyond it the result is
-    wrong, not revealing.
+    wrong, zero for the most part, not revealing.
 
 Source
     docs/explanation/protocols.md; Boyle, Gilboa, Ishai, "Function Secret Sharing"

@@ -103,8 +103,9 @@ def products_at_payloads(
 
     The table (K, columns) is read from ``turns``, a number for each point: a point i
     picks column i + turn, modulo the depth, and zero where there is none. So only what
-    may pick a column is expanded. Row k is multiplied by word ``words[k]`` of the
-    payload.
+    may pick a column is expanded. Turns are of a party's share, and the work is the
+    same for all. The depth is a power of two. Row k is multiplied by word ``words[k]``
+    of the payload.
     """
     count, columns = len(roots), table.shape[1]
     out = np.empty((count, len(table)), np.uint64)

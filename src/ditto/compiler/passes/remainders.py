@@ -147,7 +147,7 @@ def find_fixed(
     kept = set(retained)
     for i in range(len(graph.nodes) - 1, -1, -1):
         if i in kept and _moves(graph, placements, i):
-            kept.update(graph.nodes[i].inputs)
+            kept.update(u for u in graph.nodes[i].inputs if placements[u] != "public")
     moved = set(weights)
     for i, node in enumerate(graph.nodes):
         if _moves(graph, placements, i):

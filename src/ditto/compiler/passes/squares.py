@@ -104,18 +104,25 @@ def _goes_on(
     graph: Graph, u: int, placements: list[Placement], users: list[list[int]]
 ) -> bool:
     """Whether what a tensor adds up is a term of another sum as large."""
+
+    def is_summed(v: int, inside: set[int]) -> bool:
+        return any(
+            graph.nodes[w].op in ("add", "sub") and not is_small(graph, w, u)
+            for w in users[v]
+            if w not in inside
+        )
+
+    if is_summed(u, set()):
+        return True
     inside, waiting = {u}, [u]
     while waiting:
         i = waiting.pop()
         if placements[i] not in ("linear", "scale"):
             continue
-        terms = [v for v in graph.nodes[i].inputs if not is_small(graph, v, u)]
-        for v in (v for v in terms if v not in inside):
-            others = [w for w in users[v] if w not in inside]
-            if any(
-                graph.nodes[w].op in ("add", "sub") and not is_small(graph, w, u)
-                for w in others
-            ):
+        for v in graph.nodes[i].inputs:
+            if v in inside or is_small(graph, v, u):
+                continue
+            if is_summed(v, inside):
                 return True
             inside.add(v)
             waiting.append(v)
