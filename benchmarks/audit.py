@@ -1,9 +1,11 @@
 """Proofs of products and recasts: is every deviation caught, what does a layer pay?"""
 
+import json
 import os
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -194,6 +196,7 @@ def _model(preset: str, layers: int, batch_size: int, tokens: int, repeat: int) 
         for _ in range(1 + repeat):  # the first run of each is not timed
             for backend in backends.values():
                 backend.run(job, [batch.ids, batch.mask])
+        most_memory = max(backends[_RECASTS].peak_memory())
     for audit, backend in backends.items():
         run = backend.runs[-1]
         proofs = [step for step in run.steps if step.kind == "audit"]
@@ -208,6 +211,7 @@ def _model(preset: str, layers: int, batch_size: int, tokens: int, repeat: int) 
             "covers": run.audit,
         }
     return cost | {
+        "memory_bytes": most_memory,
         "load_average": round(os.getloadavg()[0], 1),
         "cores": os.cpu_count(),
     }
@@ -215,7 +219,10 @@ def _model(preset: str, layers: int, batch_size: int, tokens: int, repeat: int) 
 
 def main(
     trials: Annotated[
-        int, typer.Option(help="Runs in which a party deviates.", min=1)
+        int,
+        typer.Option(
+            help="Runs in which a party deviates; 0: those in the file are kept.", min=0
+        ),
     ] = 1000,
     honest: Annotated[int, typer.Option(help="Honest runs.", min=1)] = 10_000,
     preset: Annotated[str, typer.Option(help="bert-base, bert-large, ...")] = (
@@ -237,7 +244,7 @@ def main(
     model nothing proves, so audit=full is refused for it.
     """
     sizes = [_size(run) for run in show.names(runs)]
-    results = [_trials(trials, honest)]
+    results = [_trials(trials, honest) if trials else _trials_before(json_file)]
     found = results[0]
     typer.echo(f"honest: {found['false_alarms']} alarms in {found['honest_runs']} runs")
     for change, tried in found["deviations"].items():
@@ -262,6 +269,14 @@ def main(
         heads = ["MB", "of proofs", "rounds", "seconds", "processor seconds of a party"]
         show.show(title, ["audit"], heads, rows, None)
         show.write(json_file, results)
+
+
+def _trials_before(file: Path | None) -> Json:
+    """What a run of this command has written of its trials."""
+    if file is None or not file.exists():
+        raise SetupError("--trials 0 keeps the trials of a --json that is there.")
+    before: Json = json.loads(file.read_text())[0]
+    return before
 
 
 def _size(run: str) -> tuple[int, int]:

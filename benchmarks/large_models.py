@@ -8,6 +8,9 @@ further layer is taken to cost what the second does. Weights are random, which c
 trained ones cost as long as values stay in ranges alike. An 8B model needs 8 GB of
 memory for its two layers.
 
+Seconds are those of this machine, whose rates other, smaller models tell first (``ditto
+bench machine``), in a minute.
+
 With ``--measure`` three parties run plans of the same widths, with 8,192 words so that
 all fit into 24 GB. Their bytes and rounds must be those declared, and the seconds of a
 party's processor are written beside those estimated.
@@ -22,9 +25,10 @@ import numpy as np
 import typer
 
 from benchmarks import show
-from ditto.analysis import LAN, WAN, Network, estimate, party_memory
+from ditto.analysis import LAN, WAN, Machine, Network, estimate, party_memory
 from ditto.analysis.estimation import ROUND
 from ditto.api.backends import PartiesBackend
+from ditto.bench.machine import fit, measure_machine
 from ditto.cli.progress import Stages, stages
 from ditto.client.tokens import pad_batch
 from ditto.compiler import find_profile
@@ -64,10 +68,11 @@ def main(
     """Bytes, rounds, seconds and memory of a prompt and of a token."""
     rows = []
     with stages(verbose=True) as shown:
+        machine = fit(measure_machine(shown.stage))
         for name in show.names(presets):
-            row = _row(name, shown)
+            row = _row(name, machine, shown)
             if measure:
-                row["measured"] = [_measured(name, k, shown) for k in (1, 2)]
+                row["measured"] = [_measured(name, k, machine, shown) for k in (1, 2)]
             rows.append(row)
             show.write(json_file, rows)
     shown_rows = [
@@ -82,11 +87,11 @@ def main(
     show.show(title, ["model", "of"], columns, shown_rows, None)
 
 
-def _row(name: str, shown: Stages) -> Json:
+def _row(name: str, machine: Machine, shown: Stages) -> Json:
     """One model, from its first two layers."""
     layers = preset_layers(name)
-    parts = [_layers(name, k, shown) for k in (1, 2)]
-    whole: Json = {"model": name, "layers": layers}
+    parts = [_layers(name, k, machine, shown) for k in (1, 2)]
+    whole: Json = {"model": name, "layers": layers, "machine": machine.as_json()}
     for what in ("prefill", "token"):
         one, two = (part[what] for part in parts)
         whole[what] = {
@@ -122,19 +127,19 @@ def _plans(
     return plans, made
 
 
-def _layers(name: str, count: int, shown: Stages) -> Json:
+def _layers(name: str, count: int, machine: Machine, shown: Stages) -> Json:
     """A model of so few layers: what its plans declare."""
     _, made = _plans(name, count, shown)
     memory = max(party_memory(plan).bytes for plan in made.values())
     return {
-        **{what: _cost(plan) for what, plan in made.items()},
+        **{what: _cost(plan, machine) for what, plan in made.items()},
         "memory_bytes": math.ceil(memory),
     }
 
 
-def _cost(plan: Plan) -> Json:
+def _cost(plan: Plan, machine: Machine) -> Json:
     """What a plan declares, and its seconds on both networks and without any."""
-    found = {name: estimate(plan, network) for name, network in NETWORKS.items()}
+    found = {name: estimate(plan, each, machine) for name, each in NETWORKS.items()}
     lan = found["lan"]
     return {
         "bytes": lan.bytes,
@@ -144,7 +149,7 @@ def _cost(plan: Plan) -> Json:
     }
 
 
-def _measured(name: str, count: int, shown: Stages) -> Json:
+def _measured(name: str, count: int, machine: Machine, shown: Stages) -> Json:
     """What three parties take for the same plans with fewer words; refuses figures that
     they do not confirm to the byte."""
     plans, made = _plans(name, count, shown, vocab_size=MEASURED_WORDS)
@@ -163,7 +168,7 @@ def _measured(name: str, count: int, shown: Stages) -> Json:
     found: Json = {"layers": count, "words": MEASURED_WORDS, "memory_bytes": memory}
     last = zip(made.items(), parties.runs[-2:], parties.spent[-2:], strict=True)
     for (what, plan), run, spent in last:
-        declared = estimate(plan)
+        declared = estimate(plan, machine=machine)
         if (run.bytes, run.rounds) != (declared.bytes, declared.rounds):
             raise SetupError(
                 f"{what}: the parties sent {run.bytes} bytes in {run.rounds} rounds, "

@@ -31,6 +31,15 @@ class Field:
         return [key for key in re.split(r"\.|(?=\[\])", self.path) if key]
 
 
+_MACHINE = """
+machine | object | Seconds of a party's processor.
+machine.multiplication | seconds | For a product of two integers.
+machine.byte_read | seconds | For a byte of weights.
+machine.byte_sent | seconds | For a byte that all parties together send.
+machine.spu_byte_sent | seconds | For a byte that SPU sends.
+machine.round | seconds | For a round.
+"""
+
 _ANSWER = """
 text | text | What was asked.
 pair? | text | Its second text, of a pair.
@@ -376,22 +385,23 @@ plans.{{plan}}.parts.{{part}}.steps | integer | How many there are.
 plans.{{plan}}.parts.{{part}}.bytes | bytes | Sent by all parties together.
 plans.{{plan}}.parts.{{part}}.rounds | number | One after another.
 """,
-    "estimate": """
+    "estimate": f"""
 network | object | What was assumed.
 network.rtt | seconds | From a party to another and back.
 network.bandwidth | number | Bits per second of a party.
+{_MACHINE}
 plans | object | By what they are of: an answer, a first or a further token; plan, of \
 a file.
-plans.{plan} | object | One plan.
-plans.{plan}.bytes | bytes | Sent by all parties together.
-plans.{plan}.rounds | number | One after another.
-plans.{plan}.seconds | seconds | The three that follow together.
-plans.{plan}.waiting_seconds | seconds | Half a round trip for each round.
-plans.{plan}.sending_seconds | seconds | The bytes at that bandwidth.
-plans.{plan}.computing_seconds | seconds | Roughly, on two cores a party.
-plans.{plan}.party_memory_bytes | bytes | Of each party; roughly.
-plans.{plan}.weights_bytes | bytes | Shares of the weights at a party.
-plans.{plan}.digest | text | SHA-256 of the plan.
+plans.{{plan}} | object | One plan.
+plans.{{plan}}.bytes | bytes | Sent by all parties together.
+plans.{{plan}}.rounds | number | One after another.
+plans.{{plan}}.seconds | seconds | The three that follow together.
+plans.{{plan}}.waiting_seconds | seconds | Half a round trip for each round.
+plans.{{plan}}.sending_seconds | seconds | The bytes at that bandwidth.
+plans.{{plan}}.computing_seconds | seconds | Roughly, on two cores a party.
+plans.{{plan}}.party_memory_bytes | bytes | Of each party; roughly.
+plans.{{plan}}.weights_bytes | bytes | Shares of the weights at a party.
+plans.{{plan}}.digest | text | SHA-256 of the plan.
 """,
     "bench model": f"""
 versions | object | Of ditto, python and the packages that compute.
@@ -415,6 +425,17 @@ rows[].network | object | What the parties spoke over.
 rows[].network.name | text | loopback.
 rows[].layers | integer | Of the model.
 rows[].measured_layers | integer | The same: all were measured.
+""",
+    "bench machine": f"""
+versions | object | Of ditto, python and the packages that compute.
+versions.{{package}} | text | Its release.
+cpu | text | The processor.
+cores | integer | How many the machine has.
+{_MACHINE}
+probes | list | What was run.
+probes[].what | text | A model, and what was computed of it.
+probes[].processor_seconds | seconds | Of the party that needed most.
+probes[].estimated_seconds | seconds | As the rates explain them.
 """,
     "bench serve": f"""
 model | text | As `--model`.

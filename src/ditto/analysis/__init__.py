@@ -1,7 +1,7 @@
 """What is to be known of a plan before it runs: cost, time on a network, a table, a
 picture. Functions of a plan.
 
-In topological order: spu_cost, cost, explanation, estimation, memory,
+In topological order: spu_cost, cost, explanation, memory, machine, estimation,
 drawing.
 """
 
@@ -12,19 +12,25 @@ from ditto.analysis.estimation import (
     WAN,
     Estimate,
     Network,
+    Work,
     estimate,
     tune_rounds,
+    work_of,
 )
 from ditto.analysis.explanation import by_part, by_scope, describe, explain, summary
+from ditto.analysis.machine import USUAL, Machine
 from ditto.analysis.memory import Memory, party_memory
 
 __all__ = [
     "LAN",
+    "USUAL",
     "WAN",
     "Estimate",
+    "Machine",
     "Memory",
     "Network",
     "Predicted",
+    "Work",
     "by_part",
     "by_scope",
     "describe",
@@ -35,4 +41,5 @@ __all__ = [
     "predict",
     "summary",
     "tune_rounds",
+    "work_of",
 ]

@@ -6,33 +6,23 @@ is a rough figure for two cores a party, from the rates below.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from ditto.analysis.cost import predict
+from ditto.analysis.machine import USUAL, Machine
 from ditto.analysis.memory import party_bytes
 from ditto.errors import SetupError
 from ditto.plan import Plan, Step
 from ditto.protocols import Rounds
 from ditto.steps import Site, definition
 
-MULTIPLICATIONS = 8e9
-"""Of 32-bit integers inside a contraction, per second."""
-READ = 8e9
-"""Bytes of its weights that a party reads, per second."""
-STEP = 1.3e-3
-"""Seconds of a party's processor that a round takes besides, in Python and TLS."""
 ROUND = 0.3e-3
 """Seconds that a round takes on a network without any delay."""
 MESSAGE = 0.64e-3
-"""Of ``STEP``, what a step is charged for a round: the rest is its own work. Chosen,
-not measured: with it 12 layers of width 768 and 128 tokens take less than 0.5 GB and
-less than 600 rounds on a LAN.
+"""Of a round's seconds of processor, what a step is charged when plans are tuned: the
+rest is its own work. Chosen, not measured: with it 12 layers of width 768 and 128
+tokens take less than 0.5 GB and less than 600 rounds on a LAN.
 """
-NATIVE_BYTES = 600e6
-"""Sent by native steps, all parties, per second of computing."""
-SPU_BYTES = 60e6
-"""Sent by SPU, all parties, per second of computing."""
-
 
 _ROUNDS: tuple[Rounds, ...] = (2, 1, 3)
 """What steps leave the choice of; the first is taken where it makes no difference."""
@@ -86,25 +76,57 @@ def find_network(network: "Network | str") -> Network:
     return NETWORKS[network]
 
 
-def estimate(plan: Plan, network: Network | str = LAN) -> Estimate:
+def estimate(
+    plan: Plan, network: Network | str = LAN, machine: Machine = USUAL
+) -> Estimate:
     """The sum over all steps; the network may be ``"lan"`` or ``"wan"``."""
-    network = find_network(network)
-    weights = plan.weights()
-    waiting = sending = computing = sent = rounds = 0.0
+    network, done = find_network(network), work_of(plan)
+    sent = done.sent + done.spu_sent
+    return Estimate(
+        waiting=done.rounds * (network.rtt / 2 + ROUND),
+        sending=8 * sent / 3 / network.bandwidth,
+        computing=done.seconds(machine),
+        bytes=sent,
+        rounds=done.rounds,
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a machine needs its seconds for, in the order of ``Machine``'s fields."""
+
+    multiplications: float = 0.0
+    read: float = 0.0
+    """Bytes of weights."""
+    sent: float = 0.0
+    """Bytes of our steps, all parties together."""
+    spu_sent: float = 0.0
+    rounds: float = 0.0
+
+    def __add__(self, other: "Work") -> "Work":
+        both = zip(astuple(self), astuple(other), strict=True)
+        return Work(*(a + b for a, b in both))
+
+    def seconds(self, machine: Machine) -> float:
+        """Of a party's processor."""
+        each = zip(astuple(self), astuple(machine), strict=True)
+        return float(sum(count * seconds for count, seconds in each))
+
+
+def work_of(plan: Plan) -> Work:
+    """Of the whole plan."""
+    weights, total = plan.weights(), Work()
     for i, cost in enumerate(predict(plan)):
         site = Site.of(plan, i)
-        waiting += cost.rounds * (network.rtt / 2 + ROUND)
-        sending += 8 * cost.bytes / 3 / network.bandwidth
-        rate = NATIVE_BYTES if cost.native else SPU_BYTES
-        products = definition(site.step).multiplications(site)
-        read = sum(
-            party_bytes(plan.values[v]) for v in site.step.inputs if v in weights
+        inputs = [plan.values[v] for v in site.step.inputs if v in weights]
+        total += Work(
+            definition(site.step).multiplications(site),
+            sum(map(party_bytes, inputs)) if site.step.kind.interactive else 0.0,
+            cost.bytes if cost.native else 0.0,
+            0.0 if cost.native else cost.bytes,
+            cost.rounds,
         )
-        computing += cost.bytes / rate + products / MULTIPLICATIONS
-        computing += cost.rounds * STEP + (read / READ if cost.rounds else 0.0)
-        sent += cost.bytes
-        rounds += cost.rounds
-    return Estimate(waiting, sending, computing, sent, rounds)
+    return total
 
 
 def tune_rounds(plan: Plan, network: Network) -> Plan:
@@ -151,7 +173,7 @@ def _ways(plan: Plan, i: int, network: Network) -> list[_Way]:
     for step in steps or [site.step]:
         cost = definition(step).cost(replace(site, step=step), ())
         sent = cost.bits / 8
-        seconds = 8 * sent / 3 / network.bandwidth + sent / NATIVE_BYTES
+        seconds = 8 * sent / 3 / network.bandwidth + sent * USUAL.byte_sent
         found.append(_Way(step, cost.rounds, seconds))
     return found
 

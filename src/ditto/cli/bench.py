@@ -92,6 +92,59 @@ def bench_model(
     report.print(table(title, ["what"], COLUMNS, cost_lines(row)))
 
 
+@bench.command("machine")
+@with_named_values
+def bench_machine(
+    repeat: Annotated[
+        int, typer.Option(help="Timed runs of each, after one that warms up.", min=1)
+    ] = 3,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure how fast this machine is, for 'ditto estimate --machine FILE'.
+
+    Three parties of this machine run a few small random models, in about a minute. What
+    their processor needs is explained by what plans count: products, weights that are
+    read, bytes and rounds. The table has these rates, beside those that 'ditto
+    estimate' takes without a file. A machine that does something else meanwhile looks
+    slower than it is.
+    """
+    from ditto.analysis import USUAL
+    from ditto.bench.inference import machine
+    from ditto.bench.machine import fit, measure_machine
+
+    report = Report(json_file)
+    with stages(quiet=quiet, verbose=verbose) as shown:
+        measured = measure_machine(shown.stage, repeat=repeat)
+    found = fit(measured)
+    here, usual = found.as_json(), USUAL.as_json()
+    rows = [
+        [what, f"{here[name] * scale:.3g}", f"{usual[name] * scale:.3g}"]
+        for name, (what, scale) in RATES.items()
+    ]
+    report.print(table("Seconds of a party's processor", ["for"], MACHINES, rows))
+    probes = [
+        {
+            "what": each.what,
+            "processor_seconds": round(each.seconds, 4),
+            "estimated_seconds": round(each.work.seconds(found), 4),
+        }
+        for each in measured
+    ]
+    report.write({**machine(), "machine": here, "probes": probes})
+
+
+RATES = {
+    "multiplication": ("1e9 products of integers", 1e9),
+    "byte_read": ("1 GB of weights", 1e9),
+    "byte_sent": ("1 GB sent by all", 1e9),
+    "spu_byte_sent": ("1 GB sent by SPU", 1e9),
+    "round": ("1,000 rounds", 1e3),
+}
+MACHINES = ["here", "usual"]
+
+
 COLUMNS = ["MB", "rounds", "seconds", "party MB", "client MB", "error"]
 """Party MB: the peak of memory of each."""
 

@@ -159,6 +159,12 @@ def estimate(
     bandwidth: Annotated[
         str | None, typer.Option(help="Of each party, such as 400mbit.")
     ] = None,
+    machine: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The parties' machines: of `ditto bench machine`."
+        ),
+    ] = None,
     length: Length = None,
     batch: Batch = None,
     head: Head = None,
@@ -173,19 +179,22 @@ def estimate(
     """Estimate what an answer costs on a network, before anything runs.
 
     Waiting and sending follow from exact bytes and rounds; computing and memory are
-    rough figures for two cores a party.
+    rough figures for two cores a party. Machines differ by a factor of three: measure
+    one of yours with 'ditto bench machine --json FILE', and name it with --machine.
     """
+    from ditto.analysis import USUAL, Machine, party_memory
     from ditto.analysis import estimate as estimate_plan
-    from ditto.analysis import party_memory
 
     report = Report(json_file)
     chosen_network = _network(network, rtt, bandwidth)
+    chosen_machine = Machine.read(machine) if machine else USUAL
     chosen = chosen_profile(profile, gelu, margin)
     asked = _Asked(length, batch, head, chosen, calibration, quiet, verbose)
     plans = _plans(model_or_plan, asked)
     rows, costs = [], {}
     for what, plan in plans.items():
-        found, memory = estimate_plan(plan, chosen_network), party_memory(plan)
+        found = estimate_plan(plan, chosen_network, chosen_machine)
+        memory = party_memory(plan)
         rows.append(
             [
                 what, f"{found.bytes / 1e6:.1f}", f"{found.rounds:g}",
@@ -216,6 +225,7 @@ def estimate(
     report.write(
         {
             "network": {"rtt": chosen_network.rtt, "bandwidth": speed * 1e6},
+            "machine": chosen_machine.as_json(),
             "plans": costs,
         }
     )

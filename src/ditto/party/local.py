@@ -17,7 +17,7 @@ from ditto.party.store import PartyStore
 from ditto.plan import RANGE_WORD, Audit, Plan, check_audit
 from ditto.protocols import reveal_range_word
 from ditto.runtime import ProcessTrio, Session, Trio
-from ditto.runtime.auditing import noting, prove
+from ditto.runtime.auditing import Proofs, noting, part_ends
 from ditto.runtime.executor import execute
 from ditto.sharing import RANKS
 from ditto.steps import plan_from_bytes
@@ -147,9 +147,12 @@ def run_held_plan(
     """As ``run_once``, when the plan is at hand."""
     check_coverage(plan, audit)
     started = time.perf_counter()
+    proofs = None if audit == "off" else Proofs(session, part_ends(plan))
     with noting(session, audit):
-        outputs, spent = execute(plan, session, receive_inputs(plan, arrays))
-        proved = prove(session)
+        held = receive_inputs(plan, arrays)
+        on_step = proofs.on_step if proofs else None
+        outputs, spent = execute(plan, session, held, on_step=on_step)
+        proved = proofs.finish() if proofs else None
     revealed: Arrays = {}
     for k, value in enumerate(outputs):
         revealed |= to_client(session, value, str(k))

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -23,9 +24,9 @@ from ditto.party.store import HeldPlan, PartyStore, State
 from ditto.plan import RANGE_WORD, InputSpec, Plan, part_of
 from ditto.protocols import reveal_range_word, reveal_to_client
 from ditto.runtime import Session
-from ditto.runtime.auditing import noting, prove
+from ditto.runtime.auditing import Proofs, noting, part_ends
+from ditto.runtime.executor import Spent, keep_weights
 from ditto.runtime.executor import execute as execute_plan
-from ditto.runtime.executor import keep_weights
 from ditto.sharing import Shared
 from ditto.steps.base import Held as HeldValue
 from ditto.steps.base import as_shared
@@ -144,17 +145,17 @@ def _compute(session: Session, run: Admitted, held: Held) -> tuple[RunReply, Sta
         runtimes = session.runtimes
         keep_weights(plan, regions, runtimes, held)
     stopwatch = Stopwatch(session)
+    report, proofs = _reporter(session, plan), _proofs(session, run, comparison)
+
+    def on_step(i: int) -> None:
+        report(i)
+        if proofs is not None:
+            proofs.on_step(i)
+
     outputs, spent = execute_plan(
-        plan,
-        session,
-        held,
-        regions=regions,
-        runtimes=runtimes,
-        on_step=_reporter(session, plan),
+        plan, session, held, regions=regions, runtimes=runtimes, on_step=on_step
     )
-    comparison.check(told=run.request.audit != "off")
-    lot = run.request.lot
-    proved = prove(session) if lot is None or is_drawn(session, lot) else None
+    proved = _proved(session, run.request, comparison, proofs)
     revealed: Arrays = {}
     state: list[Shared] = []
     for k, (output, value) in enumerate(zip(plan.outputs, outputs, strict=True)):
@@ -176,6 +177,33 @@ def _compute(session: Session, run: Admitted, held: Held) -> tuple[RunReply, Sta
         audit=None if proved is None else (proved.bytes, proved.rounds, proved.seconds),
     )
     return reply, tuple(state)
+
+
+def _proofs(session: Session, run: Admitted, comparison: Comparison) -> Proofs | None:
+    """Of a run that may be audited: in parts, unless that is a secret until its end."""
+    if run.request.audit == "off":
+        return None
+    if run.request.lot is not None:
+        return Proofs(session)
+    ends = part_ends(run.held_plan.plan)
+    return Proofs(session, ends, partial(comparison.check, told=True))
+
+
+def _proved(
+    session: Session,
+    request: RunPlan,
+    comparison: Comparison,
+    proofs: Proofs | None,
+) -> Spent | None:
+    """The end of a run: what its proofs cost, if there are any."""
+    if proofs is None:
+        comparison.check(told=False)
+        return None
+    if request.lot is not None:
+        comparison.check(told=True)
+        if not is_drawn(session, request.lot):
+            return None
+    return proofs.finish()
 
 
 class Stopwatch:

@@ -1,15 +1,34 @@
-"""A run whose products are proved before anything is answered."""
+"""A run whose products and recasts are proved before anything is answered.
+
+What is noted takes memory, and its proof several times as much. So a run that notes
+much is proved in parts: whenever the steps since the last proof have computed
+``PART`` elements. Where that is follows from the plan, so all three parties agree. A
+proof goes on like any other step, and in a run whose audit is only decided at its end
+there is one part.
+
+Security
+    A part is a run of its own to its proof (``audit.proof``): all messages of its steps
+    have been received when the weights of its claims are drawn, and each part has masks
+    and coins of its own. A wrong message goes unnoticed in the part that it is of with
+    a chance of 2^-40, and the run ends there. What was dealt for the run is compared
+    before the first proof, so that no proof fails because a client or an owner dealt
+    contradicting shares.
+"""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from ditto.audit import prove_ledger
 from ditto.errors import AuditError
-from ditto.plan import Audit
+from ditto.plan import Audit, Plan
 from ditto.protocols.ledger import Ledger
 from ditto.runtime.executor import Spent
 from ditto.runtime.session import Session
+
+PART = 1 << 23
+"""Elements that are noted until they are proved: two to three layers of BERT-base with
+128 tokens, whose proof takes about 2 GB at each party."""
 
 
 @contextmanager
@@ -23,15 +42,62 @@ def noting(session: Session, audit: Audit) -> Iterator[None]:
         party.ledger = None
 
 
-def prove(session: Session) -> Spent | None:
-    """Prove what was noted, all three parties together; raises AuditError.
+class Proofs:
+    """The proofs of one run, part by part."""
 
-    None if nothing is to be proved.
-    """
+    def __init__(
+        self,
+        session: Session,
+        ends: Collection[int] = (),
+        before_first: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A part ends before each of the steps ``ends``; ``before_first`` is called
+        when the first proof is due, and may raise."""
+        self._session, self._before_first = session, before_first
+        self._ends = ends
+        self._spent: list[Spent] = []
+
+    def on_step(self, i: int) -> None:
+        """Prove what was noted, if a part ends before this step."""
+        if i in self._ends:
+            self._prove()
+
+    def finish(self) -> Spent:
+        """Prove the rest; what all proofs cost."""
+        self._prove()
+        return Spent(
+            sum(each.bytes for each in self._spent),
+            sum(each.rounds for each in self._spent),
+            sum(each.seconds for each in self._spent),
+        )
+
+    def _prove(self) -> None:
+        if not self._spent:
+            self._before_first()
+        self._spent.append(prove(self._session))
+        self._session.party.ledger = Ledger()
+
+
+def part_ends(plan: Plan) -> frozenset[int]:
+    """The steps before which a part of the plan is proved."""
+    ends, elements = set[int](), 0
+    for group in plan.round_groups():
+        if elements >= PART:
+            ends.add(group[0])
+            elements = 0
+        for i in group:
+            step = plan.steps[i]
+            if step.kind.interactive:
+                elements += sum(plan.values[v].size for v in step.outputs)
+    return frozenset(ends)
+
+
+def prove(session: Session) -> Spent:
+    """Prove what was noted, all three parties together; raises AuditError."""
     party = session.party
     ledger, party.ledger = party.ledger, None
     if ledger is None:
-        return None
+        raise TypeError("Nothing was noted that could be proved.")
     channel, started = party.channel, time.perf_counter()
     channel.restart_clock()
     before = channel.traffic().bytes

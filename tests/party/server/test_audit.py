@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from ditto.errors import AuditError, DisagreementError, PeerLostError
-from ditto.party import running as party_running
 from ditto.party.server.lane import Lane
 from ditto.party.server.queue import Ticket
 from ditto.party.store import State
 from ditto.plan import AUDITS, stricter
-from ditto.runtime import Session
+from ditto.runtime import Session, auditing
 from ditto.wire import RunReply
 from tests.audit.parties import deviate
 
@@ -70,7 +69,7 @@ def test_an_early_word_of_a_loss_hides_no_failed_proof(
     than a client waits after other failures."""
     altered = deviate(monkeypatch, 0)
     tickets: list[Ticket] = []
-    run, prove = Lane._run, party_running.prove
+    run, prove = Lane._run, auditing.prove
 
     def noting(lane: Lane, ticket: Ticket, state: State) -> None:
         if lane._setup.rank == 0:
@@ -85,17 +84,20 @@ def test_an_early_word_of_a_loss_hides_no_failed_proof(
         return prove(session)
 
     monkeypatch.setattr(Lane, "_run", noting)
-    monkeypatch.setattr(party_running, "prove", slow)
+    monkeypatch.setattr(auditing, "prove", slow)
     with pytest.raises(AuditError):
         _replies(service, "products")
     assert altered == [True]
     assert len(tickets) == 1  # nothing was asked again
 
 
+@pytest.mark.parametrize("part", [1, auditing.PART])
 def test_different_shares_end_a_run_at_all_parties_and_no_link(
-    service: Service,
+    service: Service, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a client that deals P0 and P1 different ones; P2 sees none of them."""
+    """By a client that deals P0 and P1 different ones; P2 sees none of them. That is
+    found before a proof fails because of it, and says who was to blame."""
+    monkeypatch.setattr(auditing, "PART", part)
     service.ask(service.client(), turn())  # the links are up
     runs = service.runs(turn())
     name = max(runs[0].arrays)

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ditto.audit.proof import Fault
 from ditto.client import remote
 from ditto.client.lots import deal_lots
 from ditto.errors import AuditError, BusyError, PeerLostError, RequestError
 from ditto.party import running as party_running
 from ditto.party.lots import is_drawn
 from ditto.plan import Plan
-from ditto.runtime import Session
+from ditto.protocols.ledger import Ledger
+from ditto.protocols.party import Party
+from ditto.runtime import Session, auditing
 from ditto.wire import RunReply
 from ditto.wire.messages import Lot
 from tests.audit.parties import deviate
@@ -114,6 +117,27 @@ def test_no_secret_is_told_before_its_owner_has_ended_all_steps(
     monkeypatch.setattr(party_running, "is_drawn", telling)
     replies(service, NEVER)
     assert told == {0, 1, 2}
+
+
+def test_nothing_is_proved_before_the_draw(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In no part of the run: parties that prove know that it was drawn."""
+    proofs = list[int]()
+    prove = auditing.prove_ledger
+
+    def proving(party: Party, ledger: Ledger) -> Fault | None:
+        proofs.append(party.rank)
+        return prove(party, ledger)
+
+    monkeypatch.setattr(auditing, "PART", 1)
+    monkeypatch.setattr(auditing, "prove_ledger", proving)
+    replies(service, NEVER)
+    assert not proofs
+    replies(service, ALWAYS)
+    assert sorted(proofs) == [0, 1, 2]
+    replies(service, 1)
+    assert len(proofs) > 2 * 3
 
 
 def test_a_run_that_was_drawn_and_is_lost_is_drawn_again(
