@@ -33,11 +33,14 @@ LONG = {
     "python -m benchmarks.plans --json before.json     # then change something",
     "python -m benchmarks.plans --json after.json",
     "python -m benchmarks.plans compare before.json after.json",
+    "ditto bench machine --json machine.json",
+    "ditto estimate $MODEL_DIR --length 32 --machine machine.json",
     "python -m benchmarks.everyday $MODEL_DIR",
     "python -m benchmarks.search $MODEL_DIR",
 }
-"""Minutes each, or they go on from one that is. ``tests/cli``, ``tests/benchmarks`` and
-``tests/e2e`` run them on small models; here they are run if DITTO_DOCS is ``all``."""
+"""Minutes each, or they go on from one that is. ``tests/bench``, ``tests/cli``,
+``tests/benchmarks`` and ``tests/e2e`` run them on small models; here they are run if
+DITTO_DOCS is ``all``."""
 NEVER = {command for command in LONG if "benchmarks.plans" in command} | {
     "python -m benchmarks.everyday $MODEL_DIR"
 }

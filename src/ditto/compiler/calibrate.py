@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
 
 from ditto.errors import FixedPointRangeError, SetupError
 from ditto.fixedpoint import Array
@@ -121,7 +122,9 @@ class Calibration:
 
         tables = tables_of(0)
         later = partial(tables_of, first=tables[0])
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        # with threads of its own in each of ours, BLAS takes twice as long
+        limited = threadpool_limits(1, user_api="blas")
+        with limited, ThreadPoolExecutor(_AT_ONCE) as pool:
             for more in pool.map(later, range(1, len(groups))):
                 tables += more
         if not self._chosen:
