@@ -390,11 +390,14 @@ network | object | What was assumed.
 network.rtt | seconds | From a party to another and back.
 network.bandwidth | number | Bits per second of a party.
 {_MACHINE}
+audit | text | What the parties prove: off, products, recasts or full.
 plans | object | By what they are of: an answer, a first or a further token; plan, of \
 a file.
 plans.{{plan}} | object | One plan.
 plans.{{plan}}.bytes | bytes | Sent by all parties together.
 plans.{{plan}}.rounds | number | One after another.
+plans.{{plan}}.proof_bytes | bytes | Of proofs, if it is audited; at most.
+plans.{{plan}}.proof_rounds | number | Of proofs, at most.
 plans.{{plan}}.seconds | seconds | The three that follow together.
 plans.{{plan}}.waiting_seconds | seconds | Half a round trip for each round.
 plans.{{plan}}.sending_seconds | seconds | The bytes at that bandwidth.

@@ -63,6 +63,26 @@ def test_an_estimate_is_of_a_network(plans: Path) -> None:
     assert "--length is for a model" in " ".join(done.stderr.split())
 
 
+def test_an_estimate_of_an_audit_has_its_proofs(plans: Path, tmp_path: Path) -> None:
+    path = str(plans / "further-token.plan")
+    found = {}
+    for audit in ("off", "products"):
+        done = ditto("estimate", path, "--audit", audit, "--json", "-")
+        check_document("estimate", json.loads(done.stdout))
+        found[audit] = json.loads(done.stdout)["plans"]["plan"]
+    assert found["off"]["proof_bytes"] == found["off"]["proof_rounds"] == 0
+    assert found["products"]["rounds"] == (
+        found["off"]["rounds"] + found["products"]["proof_rounds"]
+    )
+    assert found["products"]["computing_seconds"] > found["off"]["computing_seconds"]
+    done = ditto("estimate", path, "--audit", "recasts")
+    assert "provable recasts, and this one has" in " ".join(done.stderr.split())
+    model = bert_folder(tmp_path / "bert")
+    done = ditto("estimate", str(model), "--length", "8", "--audit", "recasts")
+    assert done.returncode == 0, done.stderr
+    assert "Proofs are of these, at most: 0." in done.stdout
+
+
 def test_a_model_is_estimated_from_its_folder(tmp_path: Path) -> None:
     model = bert_folder(tmp_path / "bert")
     done = ditto("estimate", str(model), "--length", "8", "-v")

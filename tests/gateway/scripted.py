@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 import numpy as np
 
-from ditto.client.answering import Answering, ModelCard, Party
+from ditto.client.answering import Answering, Audits, ModelCard, Party
 from ditto.client.asking import Generated
 from ditto.client.out_of_range import OnOutOfRange
 from ditto.client.questions import TooLong
@@ -60,6 +60,9 @@ class Scripted(Answering):
         ]
         chat = ModelCard("chat", "acme", Head.TEXT_GENERATION, *common[1:], CHAT, {})
         return [*cards, chat]
+
+    def audits(self) -> Audits:
+        return Audits("products", 0.25)
 
     def parties(self) -> tuple[Party, ...]:
         return tuple(Party(f"P{k}", f"org {k}", f"host{k}:1") for k in range(3))

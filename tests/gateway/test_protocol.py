@@ -71,6 +71,7 @@ def test_models_and_what_runs(common_address: str) -> None:
     shown = httpx.get(f"{common_address}/ditto/verification").json()
     assert [p["organisation"] for p in shown["parties"]] == ["org 0", "org 1", "org 2"]
     assert {m["digest"] for m in shown["models"]} == {"d1ge57"}
+    assert shown["audit"] == {"level": "products", "chance": 0.25}
     assert httpx.get(f"{common_address}/health").status_code == 200
 
 

@@ -1,10 +1,11 @@
 """What is to be known of a plan before it runs: cost, time on a network, a table, a
 picture. Functions of a plan.
 
-In topological order: spu_cost, cost, explanation, memory, machine, estimation,
-drawing.
+In topological order: spu_cost, cost, explanation, memory, machine, audits,
+estimation, drawing.
 """
 
+from ditto.analysis.audits import Proofs, proofs_of
 from ditto.analysis.cost import Predicted, predict
 from ditto.analysis.drawing import draw
 from ditto.analysis.estimation import (
@@ -30,6 +31,7 @@ __all__ = [
     "Memory",
     "Network",
     "Predicted",
+    "Proofs",
     "Work",
     "by_part",
     "by_scope",
@@ -39,6 +41,7 @@ __all__ = [
     "explain",
     "party_memory",
     "predict",
+    "proofs_of",
     "summary",
     "tune_rounds",
     "work_of",

@@ -22,10 +22,11 @@ class Predicted:
     """SPU operations that the cost table does not know, and that are not counted."""
 
 
-def predict(plan: Plan) -> list[Predicted]:
-    """The cost of every step, in order."""
+def predict(plan: Plan, *, audited: bool = False) -> list[Predicted]:
+    """The cost of every step, in order; in a run that is proved some send more."""
     regions = _region_costs(plan)
-    costs = [_step_cost(plan, i, regions) for i in range(len(plan.steps))]
+    sites = [Site.of(plan, i, audited=audited) for i in range(len(plan.steps))]
+    costs = [definition(site.step).cost(site, regions) for site in sites]
     predicted = [Predicted(c.bits / 8, c.rounds, c.native, c.unknown) for c in costs]
     for group in plan.round_groups():
         longest = max(predicted[i].rounds for i in group)
@@ -37,7 +38,3 @@ def predict(plan: Plan) -> list[Predicted]:
 def _region_costs(plan: Plan) -> list[StepCost]:
     priced = (region_cost(region) for region in prepare(plan))
     return [StepCost(c.bits, c.rounds, False, c.unknown) for c in priced]
-
-
-def _step_cost(plan: Plan, i: int, regions: list[StepCost]) -> StepCost:
-    return definition(plan.steps[i]).cost(Site.of(plan, i), regions)

@@ -8,11 +8,12 @@ is a rough figure for two cores a party, from the rates below.
 import re
 from dataclasses import astuple, dataclass, replace
 
+from ditto.analysis.audits import proofs_of
 from ditto.analysis.cost import predict
 from ditto.analysis.machine import USUAL, Machine
 from ditto.analysis.memory import party_bytes
 from ditto.errors import SetupError
-from ditto.plan import Plan, Step
+from ditto.plan import Audit, Plan, Step
 from ditto.protocols import Rounds
 from ditto.steps import Site, definition
 
@@ -77,10 +78,16 @@ def find_network(network: "Network | str") -> Network:
 
 
 def estimate(
-    plan: Plan, network: Network | str = LAN, machine: Machine = USUAL
+    plan: Plan,
+    network: Network | str = LAN,
+    machine: Machine = USUAL,
+    audit: Audit = "off",
 ) -> Estimate:
-    """The sum over all steps; the network may be ``"lan"`` or ``"wan"``."""
-    network, done = find_network(network), work_of(plan)
+    """The sum over all steps; the network may be ``"lan"`` or ``"wan"``.
+
+    Of a run that is audited, with its proofs: these are at most so many.
+    """
+    network, done = find_network(network), work_of(plan, audit)
     sent = done.sent + done.spu_sent
     return Estimate(
         waiting=done.rounds * (network.rtt / 2 + ROUND),
@@ -113,10 +120,11 @@ class Work:
         return float(sum(count * seconds for count, seconds in each))
 
 
-def work_of(plan: Plan) -> Work:
-    """Of the whole plan."""
-    weights, total = plan.weights(), Work()
-    for i, cost in enumerate(predict(plan)):
+def work_of(plan: Plan, audit: Audit = "off") -> Work:
+    """Of the whole plan, and of its proofs."""
+    proofs, weights = proofs_of(plan, audit), plan.weights()
+    total = Work(proofs.multiplications, sent=proofs.bytes, rounds=proofs.rounds)
+    for i, cost in enumerate(predict(plan, audited=audit != "off")):
         site = Site.of(plan, i)
         inputs = [plan.values[v] for v in site.step.inputs if v in weights]
         total += Work(

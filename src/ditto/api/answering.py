@@ -15,7 +15,7 @@ from typing import Literal
 from ditto.api.backends import PartiesBackend, State
 from ditto.api.loading import from_pretrained
 from ditto.api.pretrained import Pretrained
-from ditto.client.answering import Answering, ModelCard, Party
+from ditto.client.answering import Answering, Audits, ModelCard, Party
 from ditto.client.asking import Generated
 from ditto.client.out_of_range import OnOutOfRange
 from ditto.client.questions import TooLong
@@ -58,6 +58,10 @@ class LocalAnswering(Answering):
     def models(self) -> list[ModelCard]:
         """See Answering."""
         return list(self._cards.values())
+
+    def audits(self) -> Audits:
+        """See Answering: on one machine nothing."""
+        return Audits()
 
     def parties(self) -> tuple[Party, ...]:
         """See Answering."""

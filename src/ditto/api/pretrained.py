@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from ditto.analysis import LAN, USUAL, Estimate, Machine, Network, estimate, explain
+from ditto.analysis import LAN, Estimate, Network, estimate, explain
 from ditto.api.answers import Answer, Generation, Token
 from ditto.api.backends import (
     Backend,
@@ -176,15 +176,10 @@ class Pretrained:
         return explain(self.plan(pad_to, batch_size))
 
     def estimate(
-        self,
-        network: Network = LAN,
-        pad_to: int = BUCKETS[0],
-        batch_size: int = 1,
-        *,
-        machine: Machine = USUAL,
+        self, network: Network = LAN, pad_to: int = BUCKETS[0], batch_size: int = 1
     ) -> Estimate:
-        """How long an answer will take on a network, with parties of some machine."""
-        return estimate(self.plan(pad_to, batch_size), network, machine)
+        """How long an answer will take on a network."""
+        return estimate(self.plan(pad_to, batch_size), network)
 
     @property
     def last_run(self) -> Run | None:

@@ -142,12 +142,22 @@ def audit_cost(ledger: Ledger) -> Cost:
     """What ``prove_ledger`` sends, all parties together."""
     bits, rounds = 0, 0
     for noted in _by_ring(ledger):
-        folds = noted.folds
-        openings, hashes = 2 + (folds - 1), 2 + (folds - 1) + 2
-        elements = sum(noted.sent) + 4
-        bits += 3 * (8 * _HASH * (openings + hashes) + elements * DEGREE * noted.bits)
-        rounds = max(rounds, 2 * folds + 1)
+        cost = proof_cost(noted.folds, noted.bits, noted.on[Side.PROVER].first)
+        bits, rounds = bits + cost.bits, max(rounds, cost.rounds)
     return Cost(bits, rounds)
+
+
+def proof_cost(folds: int, bits: int, first: int) -> Cost:
+    """Of all three proofs in a ring, with ``first`` words in the first fold."""
+    openings, hashes = 2 + (folds - 1), 2 + (folds - 1) + 2
+    elements = sum(_sent(folds, first)) + 4
+    sent = 3 * (8 * _HASH * (openings + hashes) + elements * DEGREE * bits)
+    return Cost(sent, 2 * folds + 1)
+
+
+def _sent(folds: int, first: int) -> list[int]:
+    """Coefficients that a prover gives in each fold."""
+    return [sent_first(first), *[SENT] * (folds - 2), SENT_LAST]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +181,7 @@ class _Noted:
     @property
     def sent(self) -> list[int]:
         """Coefficients that a prover gives in each fold."""
-        first = sent_first(self.on[Side.PROVER].first)
-        return [first, *[SENT] * (self.folds - 2), SENT_LAST]
+        return _sent(self.folds, self.on[Side.PROVER].first)
 
 
 def _by_ring(ledger: Ledger) -> list[_Noted]:

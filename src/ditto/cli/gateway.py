@@ -14,6 +14,7 @@ from ditto.cli.progress import stages
 from ditto.cli.remote import AsMember, needed
 from ditto.cli.report import Quiet, Verbose, console
 from ditto.cli.show import (
+    Audited,
     CalibrationFile,
     Gelu,
     Head,
@@ -54,6 +55,7 @@ def gateway(
         typer.Option(help="The parties of this deployment.toml answer."),
     ] = None,
     identity: AsMember = None,
+    audit: Audited = "off",
     host: Annotated[
         str, typer.Option(help="The address to listen at: this machine's own.")
     ] = "127.0.0.1",
@@ -108,6 +110,10 @@ def gateway(
         raise SetupError(
             "Say who answers: --local MODEL_DIR, or --deployment AGREEMENT --as FOLDER."
         )
+    if local and audit != "off":
+        raise SetupError(
+            "--audit is for a --deployment: on one machine there is one operator."
+        )
     keys = _read_keys(api_key_file)
     try:
         from ditto.gateway.context import Settings
@@ -131,7 +137,7 @@ def gateway(
     with listener:
         answering: Answering
         if deployment is not None:
-            answering = _of_deployment(deployment, identity, model_dirs)
+            answering = _of_deployment(deployment, identity, model_dirs, audit)
         else:
             folders = _folders(model_dirs or [])
             cache = chosen_cache(no_cache)
@@ -177,14 +183,15 @@ def gateway(
 
 
 def _of_deployment(
-    agreement: Path, identity: Path | None, model_dirs: list[str] | None
+    agreement: Path, identity: Path | None, model_dirs: list[str] | None, audit: str
 ) -> "Answering":
     from ditto.gateway.deployment import open_deployment
+    from ditto.plan import check_audit
 
     folder = needed(identity)
     if model_dirs:
         raise SetupError("A deployment has its own models: name no folder.")
-    return open_deployment(agreement, folder)
+    return open_deployment(agreement, folder, check_audit(audit))
 
 
 def _folders(model_dirs: list[str]) -> dict[str, Path]:

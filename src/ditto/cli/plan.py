@@ -11,6 +11,7 @@ from rich.console import Console
 from ditto.cli.progress import stages
 from ditto.cli.report import JsonFile, Quiet, Report, Verbose, check_writable
 from ditto.cli.show import (
+    Audited,
     CalibrationFile,
     Gelu,
     Head,
@@ -165,6 +166,7 @@ def estimate(
             metavar="FILE", help="The parties' machines: of `ditto bench machine`."
         ),
     ] = None,
+    audit: Audited = "off",
     length: Length = None,
     batch: Batch = None,
     head: Head = None,
@@ -181,19 +183,27 @@ def estimate(
     Waiting and sending follow from exact bytes and rounds; computing and memory are
     rough figures for two cores a party. Machines differ by a factor of three: measure
     one of yours with 'ditto bench machine --json FILE', and name it with --machine.
+    With --audit the proofs are counted, too: at most so many bytes and rounds.
     """
-    from ditto.analysis import USUAL, Machine, party_memory
+    from ditto.analysis import USUAL, Machine, party_memory, proofs_of
     from ditto.analysis import estimate as estimate_plan
+    from ditto.plan import check_audit, needs_provable
+    from ditto.steps.coverage import check_coverage
 
     report = Report(json_file)
     chosen_network = _network(network, rtt, bandwidth)
     chosen_machine = Machine.read(machine) if machine else USUAL
+    level = check_audit(audit)
     chosen = chosen_profile(profile, gelu, margin)
+    if needs_provable(level):
+        chosen = chosen.replace(provable=True)
     asked = _Asked(length, batch, head, chosen, calibration, quiet, verbose)
     plans = _plans(model_or_plan, asked)
     rows, costs = [], {}
     for what, plan in plans.items():
-        found = estimate_plan(plan, chosen_network, chosen_machine)
+        check_coverage(plan, level)
+        found = estimate_plan(plan, chosen_network, chosen_machine, level)
+        proofs = proofs_of(plan, level)
         memory = party_memory(plan)
         rows.append(
             [
@@ -206,6 +216,8 @@ def estimate(
         costs[what] = {
             "bytes": found.bytes,
             "rounds": found.rounds,
+            "proof_bytes": proofs.bytes,
+            "proof_rounds": proofs.rounds,
             "seconds": found.seconds,
             "waiting_seconds": found.waiting,
             "sending_seconds": found.sending,
@@ -222,10 +234,17 @@ def estimate(
         "MB and rounds of all parties together; wait, send and compute make up the "
         "seconds; party MB: memory of each party."
     )
+    if level != "off":
+        most = [proofs_of(plan, level) for plan in plans.values()]
+        report.print(
+            f"Proofs are of these, at most: {max(p.bytes for p in most) / 1e6:.2f} MB "
+            f"in {max(p.rounds for p in most):g} rounds."
+        )
     report.write(
         {
             "network": {"rtt": chosen_network.rtt, "bandwidth": speed * 1e6},
             "machine": chosen_machine.as_json(),
+            "audit": level,
             "plans": costs,
         }
     )

@@ -13,6 +13,7 @@ from ditto.client.questions import TooLong
 from ditto.client.reading import Prediction
 from ditto.client.sampling import Sampling
 from ditto.models import Head
+from ditto.plan import Audit
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,14 @@ class Party:
     address: str
 
 
+@dataclass(frozen=True)
+class Audits:
+    """What the parties prove to each other before they answer, and in how many runs."""
+
+    audit: Audit = "off"
+    chance: float = 1.0
+
+
 class Answering(Protocol):
     """Models that can be asked in private. Safe to be used by several threads."""
 
@@ -50,6 +59,9 @@ class Answering(Protocol):
 
     def parties(self) -> tuple[Party, ...]:
         """Who computes."""
+
+    def audits(self) -> Audits:
+        """What they prove."""
 
     def count_tokens(
         self, model: str, text: str, *, add_special_tokens: bool = True

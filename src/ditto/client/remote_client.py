@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from ditto.client import asking
-from ditto.client.answering import ModelCard, Party
+from ditto.client.answering import Audits, ModelCard, Party
 from ditto.client.asking import Generated
 from ditto.client.batching import Batcher, run_in_batches
 from ditto.client.bundle import Offer
@@ -107,6 +107,11 @@ class Client:
             Party(party.trust_domain, party.organisation, party.grpc_address(0))
             for party in self._agreement.parties
         )
+
+    def audits(self) -> Audits:
+        """See Answering."""
+        trios = self._trios
+        return Audits(trios.audit, 1.0 if trios.audit == "off" else trios.audit_chance)
 
     def count_tokens(
         self, model: str, text: str, *, add_special_tokens: bool = True

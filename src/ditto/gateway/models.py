@@ -23,8 +23,8 @@ async def show_model(gateway: Gateway, request: Request) -> JSONResponse:
 
 
 async def verification(gateway: Gateway, _: Request) -> JSONResponse:
-    """GET /ditto/verification: who computes, and what exactly."""
-    answering = gateway.answering
+    """GET /ditto/verification: who computes what, and what they prove of it."""
+    answering, audits = gateway.answering, gateway.answering.audits()
     return JSONResponse(
         {
             "ditto": version("ditto-mpc"),
@@ -41,6 +41,7 @@ async def verification(gateway: Gateway, _: Request) -> JSONResponse:
                 {"name": p.name, "organisation": p.organisation, "address": p.address}
                 for p in answering.parties()
             ],
+            "audit": {"level": audits.audit, "chance": audits.chance},
         }
     )
 

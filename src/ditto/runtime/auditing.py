@@ -78,18 +78,27 @@ class Proofs:
         self._session.party.ledger = Ledger()
 
 
-def part_ends(plan: Plan) -> frozenset[int]:
-    """The steps before which a part of the plan is proved."""
-    ends, elements = set[int](), 0
+def parts_of(plan: Plan) -> list[list[int]]:
+    """The steps of each part."""
+    parts: list[list[int]] = [[]]
+    elements = 0
     for group in plan.round_groups():
         if elements >= PART:
-            ends.add(group[0])
+            parts.append([])
             elements = 0
-        for i in group:
-            step = plan.steps[i]
-            if step.kind.interactive:
-                elements += sum(plan.values[v].size for v in step.outputs)
-    return frozenset(ends)
+        parts[-1] += group
+        elements += sum(
+            plan.values[v].size
+            for i in group
+            if plan.steps[i].kind.interactive
+            for v in plan.steps[i].outputs
+        )
+    return parts
+
+
+def part_ends(plan: Plan) -> frozenset[int]:
+    """The steps before which a part of the plan is proved."""
+    return frozenset(part[0] for part in parts_of(plan)[1:])
 
 
 def prove(session: Session) -> Spent:

@@ -31,11 +31,13 @@ class Site:
     step: Step
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
+    audited: bool = False
+    """Whether it is a step of a run that is proved: some then send more."""
 
     @classmethod
-    def of(cls, plan: Plan, index: int) -> Self:
+    def of(cls, plan: Plan, index: int, *, audited: bool = False) -> Self:
         """Step ``index`` of a plan."""
-        return cls(plan, index, *plan.placed[index])
+        return cls(plan, index, *plan.placed[index], audited)
 
     @property
     def checked(self) -> bool:
@@ -186,6 +188,12 @@ class StepDefinition(StepKind, ABC):
     def is_proved(self, site: Site) -> bool:
         """Whether an audit proves each of its messages, or it has none."""
         return not self.interactive
+
+    def proof_terms(self, site: Site) -> float:
+        """Terms of the proof of its messages, at most: elements of the Galois ring
+        after the first fold. Of an element these are two 16ths for a product, two
+        ninths and two 32nds for a recast."""
+        return site.result.size / 2 if self.interactive else 0.0
 
     def describe(self, site: Site) -> str:
         """What it does, in a word or two."""

@@ -66,7 +66,7 @@ class _Product(Batchable):
         demand_rounds(self.rounds)
 
     def cost(self, site: Site, regions: Sequence[StepCost]) -> StepCost:
-        """As the protocol declares, if the run is not audited."""
+        """As the protocol declares."""
         size, source, target = site.result.size, _source(site), _target(site)
         cost = product_cost(
             size,
@@ -75,6 +75,7 @@ class _Product(Batchable):
             self.rounds,
             checked=site.checked,
             provable=site.provable,
+            audited=site.audited,
         )
         return StepCost(cost.bits, cost.rounds)
 
@@ -166,6 +167,14 @@ class Einsum(_Product):
             checked=site.checked,
             provable=site.provable,
         )
+
+    def proof_terms(self, site: Site) -> float:
+        """Besides, rows and columns are added up: of what is left there are two for
+        each number that both operands have, in each of three parts at most."""
+        sizes = axis_sizes(self.subscripts, site.operands)
+        x, y = self.subscripts.partition("->")[0].split(",")
+        common = prod(sizes[label] for label in {*x} & {*y})
+        return super().proof_terms(site) + 2 * 3 * common
 
     def multiplications(self, site: Site) -> float:
         """Of the shares of both operands."""
