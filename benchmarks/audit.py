@@ -14,7 +14,7 @@ import typer
 from benchmarks import show
 from ditto.api.backends import PartiesBackend
 from ditto.audit import prove_ledger
-from ditto.client.tokens import pad_batch
+from ditto.client.tokens import Batch, pad_batch
 from ditto.compiler import find_profile
 from ditto.errors import PeerError, SetupError
 from ditto.files import Json
@@ -178,42 +178,47 @@ def _model(preset: str, layers: int, batch_size: int, tokens: int, repeat: int) 
     samples = RandomSamples(model.config.vocab_size)
     rows = [samples.row(1000 + k, tokens) for k in range(batch_size)]
     batch = pad_batch(rows, tokens, samples.pad_id)
-    job = Computation(Phase.FORWARD, batch_size, tokens)
-    usual = find_profile("ditto")
-    plans = {audit: usual.replace(provable=audit == _RECASTS) for audit in _SHOWN}
-    cost: Json = {
+    job, usual = Computation(Phase.FORWARD, batch_size, tokens), find_profile("ditto")
+    plans = {
+        provable: Plans(model, usual.replace(provable=provable), samples)
+        for provable in (False, True)
+    }
+    return {
         "preset": preset,
         "layers": layers,
         "batch": batch_size,
         "tokens": tokens,
-        "audits": {},
-    }
-    with ProcessTrio(timeout=900) as trio:
-        backends = {
-            audit: PartiesBackend(Plans(model, profile, samples), trio, audit=audit)
-            for audit, profile in plans.items()
-        }
-        for _ in range(1 + repeat):  # the first run of each is not timed
-            for backend in backends.values():
-                backend.run(job, [batch.ids, batch.mask])
-        most_memory = max(backends[_RECASTS].peak_memory())
-    for audit, backend in backends.items():
-        run = backend.runs[-1]
-        proofs = [step for step in run.steps if step.kind == "audit"]
-        most = [max(float(one["cpu"]) for one in each) for each in backend.spent[1:]]
-        cost["audits"][audit] = {
-            "bytes": run.bytes,
-            "rounds": run.rounds,
-            "proof_bytes": sum(step.bytes for step in proofs),
-            "proof_rounds": sum(step.rounds for step in proofs),
-            "cpu_seconds": round(statistics.median(most), 2),
-            "seconds": round(statistics.median(r.seconds for r in backend.runs[1:]), 2),
-            "covers": run.audit,
-        }
-    return cost | {
-        "memory_bytes": most_memory,
+        "audits": {
+            audit: _audited(plans[audit == _RECASTS], job, batch, audit, repeat)
+            for audit in _SHOWN
+        },
         "load_average": round(os.getloadavg()[0], 1),
         "cores": os.cpu_count(),
+    }
+
+
+def _audited(
+    plans: Plans, job: Computation, batch: Batch, audit: Audit, repeat: int
+) -> Json:
+    """What the runs cost with one audit, by parties of their own."""
+    with ProcessTrio(timeout=900) as trio:
+        backend = PartiesBackend(plans, trio, audit=audit)
+        for _ in range(1 + repeat):  # the first run is not timed
+            backend.run(job, [batch.ids, batch.mask])
+        memory = max(backend.peak_memory())
+    run = backend.runs[-1]
+    proofs = [step for step in run.steps if step.kind == "audit"]
+    most = [max(float(one["cpu"]) for one in each) for each in backend.spent[1:]]
+    seconds = statistics.median(r.seconds for r in backend.runs[1:])
+    return {
+        "bytes": run.bytes,
+        "rounds": run.rounds,
+        "proof_bytes": sum(step.bytes for step in proofs),
+        "proof_rounds": sum(step.rounds for step in proofs),
+        "cpu_seconds": round(statistics.median(most), 2),
+        "seconds": round(seconds, 2),
+        "memory_bytes": memory,
+        "covers": run.audit,
     }
 
 
@@ -262,11 +267,12 @@ def main(
                 f"{each['rounds']}",
                 f"{each['seconds']:.2f}",
                 f"{each['cpu_seconds']:.2f}",
+                f"{each['memory_bytes'] / 1e9:.1f}",
             ]
             for audit, each in cost["audits"].items()
         ]
         title = f"{preset}, layers: {layers}, tokens: {tokens}, texts: {batch_size}"
-        heads = ["MB", "of proofs", "rounds", "seconds", "processor seconds of a party"]
+        heads = ["MB", "of proofs", "rounds", "seconds", "party's CPU s", "party GB"]
         show.show(title, ["audit"], heads, rows, None)
         show.write(json_file, results)
 

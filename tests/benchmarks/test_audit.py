@@ -26,4 +26,8 @@ def test_deviations_are_caught_and_proofs_are_counted_apart(tmp_path: Path) -> N
     assert recasts["proof_bytes"] >= products["proof_bytes"] > 0
     assert "coarse_max" in recasts["covers"]
     assert two["audits"]["off"]["bytes"] > off["bytes"]
+    assert min(each["memory_bytes"] for each in two["audits"].values()) > 1e8
     assert benchmark("audit", "--runs", "1").returncode == 4
+    again = benchmark("audit", "--trials", "0", "--runs", "", "--json", str(file))
+    assert again.returncode == 0, again.stderr
+    assert json.loads(file.read_text()) == [trials]

@@ -45,7 +45,9 @@ class Measured:
     retried: int = 0
     """Examples with a value that left its range: a plan with wide margins answered."""
     overflows: int = 0
-    """Examples with a value that left those, too: the first label stands for them."""
+    """Examples with a value that left those, too: the first label stands. Where the
+    profile notes nothing, those with any: what was computed stands, as the parties
+    would not know."""
     bytes: float | None = None
     """Of all parties together, for an example; the mean."""
     rounds: float | None = None
@@ -64,6 +66,23 @@ class Measured:
         if self.seconds is not None:
             told["seconds"] = round(self.seconds, 3)
         return told
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Logits of one example, and whether all values stayed in their range."""
+
+    logits: Array
+    in_range: bool
+
+    @classmethod
+    def of(cls, logits: Array, *, in_range: bool) -> "_Asked":
+        """Numbers in any case: what the simulator has lost is zero."""
+        return cls(np.nan_to_num(np.asarray(logits, np.float64)), in_range)
+
+    def without_answer(self) -> "_Asked":
+        """All labels are as likely."""
+        return replace(self, logits=np.zeros_like(self.logits))
 
 
 def rows(
@@ -194,24 +213,18 @@ class Measurement:
     ) -> Measured:
         """``retries``: what is told to have left its range is asked again."""
         self._on_count(mode, 0, len(examples))
-        theirs = [
-            logits
-            for logits in self._all_logits(self._teacher, examples)
-            if logits is not None  # floats have no range
-        ]
+        theirs = [each.logits for each in self._all_logits(self._teacher, examples)]
         got = self._all_logits(backend, examples, mode)
-        out = [k for k, logits in enumerate(got) if logits is None]
-        out = out if retries else []
-        wide = [examples[k] for k in out]
-        for k, logits in zip(
-            out, self._all_logits(backend, wide, wide=True), strict=True
-        ):
-            got[k] = logits
-        overflows = sum(logits is None for logits in got)
-        answered = [
-            np.zeros_like(due) if logits is None else logits
-            for logits, due in zip(got, theirs, strict=True)
-        ]
+        out = [k for k, each in enumerate(got) if not each.in_range]
+        overflows, out = len(out), out if retries else []
+        if retries:
+            wide = [examples[k] for k in out]
+            again = self._all_logits(backend, wide, wide=True)
+            for k, each in zip(out, again, strict=True):
+                # the parties note it and answer nothing: the first label stands
+                got[k] = each if each.in_range else each.without_answer()
+            overflows = sum(not each.in_range for each in again)
+        answered = [each.logits for each in got]
         scores, answers = self._scores(examples, answered, theirs)
         counts = len(out), overflows
         return Measured(mode, len(examples), scores, *counts, answers=answers)
@@ -223,12 +236,12 @@ class Measurement:
         mode: Mode | None = None,
         *,
         wide: bool = False,
-    ) -> list[Array | None]:
-        """In the order of the examples; None where a value has left its range.
+    ) -> "list[_Asked]":
+        """In the order of the examples.
 
         Those of one length are asked together, as many as the backend takes.
         """
-        found: dict[int, Array | None] = {}
+        found: dict[int, _Asked] = {}
         for length in lengths_of(examples):
             alike = [
                 k for k, each in enumerate(examples) if each.ids.shape[1] == length
@@ -244,7 +257,7 @@ class Measurement:
 
     def _ask(
         self, backend: Backend, examples: Sequence[TrainingBatch], *, wide: bool
-    ) -> list[Array | None]:
+    ) -> "list[_Asked]":
         """Examples of one length, asked together."""
         asked = computation(examples[0].ids.shape[1], pairs=self._pairs)
         asked = replace(asked, wide=wide)
@@ -254,14 +267,13 @@ class Measurement:
         ]
         if isinstance(backend, SimulatedBackend):
             return [
-                None if each.broken else np.asarray(each.result, np.float64)
+                _Asked.of(each.result, in_range=not each.broken)
                 for each in backend.simulate_each(asked, given)
             ]
         outcome = backend.run(asked, given)
-        if outcome.in_range is False:  # of parties, who are asked one by one
-            return [None]
-        logits = np.asarray(outcome.result, np.float64)
-        return [logits[k : k + 1] for k in range(len(examples))]
+        in_range = outcome.in_range is not False
+        every = [outcome.result[k : k + 1] for k in range(len(examples))]
+        return [_Asked.of(each, in_range=in_range) for each in every]
 
     def _scores(
         self,
