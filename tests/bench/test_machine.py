@@ -51,10 +51,10 @@ def test_a_rate_that_does_not_show_is_zero_and_none_is_negative(seed: int) -> No
 
 
 def test_parties_are_measured() -> None:
-    probes = (Probe("bert-tiny", 1, 4), Probe("gpt2-tiny", 1, 4))
+    probes = (Probe("bert-tiny", 1, 4, {"hidden_size": 64}), Probe("gpt2-tiny", 1, 4))
     measured = measure_machine(lambda _: None, repeat=1, probes=probes)
     assert [each.what for each in measured] == [
-        "bert-tiny, forward, 4 tokens",
+        "bert-tiny of width 64, forward, 4 tokens",
         "gpt2-tiny, prefill, 4 tokens",
         "gpt2-tiny, decode, 4 tokens",
     ]

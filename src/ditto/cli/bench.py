@@ -97,7 +97,7 @@ def bench_model(
 def bench_machine(
     repeat: Annotated[
         int, typer.Option(help="Timed runs of each, after one that warms up.", min=1)
-    ] = 3,
+    ] = 6,
     json_file: JsonFile = None,
     quiet: Quiet = False,
     verbose: Verbose = False,

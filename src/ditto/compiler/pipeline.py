@@ -12,7 +12,7 @@ from ditto.compiler.calibrate import Calibration, OnStage, Range, samples_from_b
 from ditto.compiler.passes.approximate import approximate
 from ditto.compiler.passes.centre import centre
 from ditto.compiler.passes.coarsen import coarsen
-from ditto.compiler.passes.divide_later import cramped, divide_later
+from ditto.compiler.passes.divide_later import cramped, divide_later, room_for_sums
 from ditto.compiler.passes.emit import Emitter
 from ditto.compiler.passes.lookup import look_up
 from ditto.compiler.passes.mask import bound_masks, soften_masks
@@ -194,6 +194,8 @@ def _typed(
         values = _weight_values(graph, context)
         proof = prove(graph, seen, hidden, values)
         known = widened(graph, take_proven(graph, seen, margins, proof), margins)
+        if profile.remainders != "none":  # which make up for what the room costs
+            known = room_for_sums(graph, known, margins)
         placements = assign_rings(graph, known, hidden)
         types = assign_types(
             graph,
