@@ -287,6 +287,31 @@ def deviate(monkeypatch: pytest.MonkeyPatch, rank: int, bits: int = 32) -> list[
     return altered
 
 
+def change_message(monkeypatch: pytest.MonkeyPatch, rank: Rank, at: int) -> list[bool]:
+    """One party changes a bit in each element of its message of a round, and goes on
+    with what it has sent; true is told when it did."""
+    exchange, seen, altered = Party._exchange, list[int](), list[bool]()
+
+    def deviating(
+        party: Party, exchanges: dict[int, Exchange], rotations: Sequence[int], tag: int
+    ) -> dict[int, Inbox | None]:
+        if party.rank == rank and exchanges:
+            if len(seen) == at:
+                for each in exchanges.values():
+                    for fields in each.send.values():
+                        values = fields[0].values
+                        changed = values ^ values.dtype.type(1)
+                        if values.flags.writeable:
+                            values[...] = changed
+                        fields[0] = replace(fields[0], values=changed)
+                        altered.append(True)
+            seen.append(1)
+        return exchange(party, exchanges, rotations, tag)
+
+    monkeypatch.setattr(Party, "_exchange", deviating)
+    return altered
+
+
 def spoiled(sent: Field, rng: np.random.Generator, words: int | None) -> Field:
     values = np.array(sent.values).reshape(-1)
     if words == 1:

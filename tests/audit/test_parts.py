@@ -1,7 +1,6 @@
 """Long runs are proved in parts: the same answers, or an error in the part it is of."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,11 +12,11 @@ from ditto.audit.proof import Fault
 from ditto.errors import AuditError
 from ditto.plan import Plan
 from ditto.protocols.ledger import Ledger
-from ditto.protocols.party import Exchange, Inbox, Party
+from ditto.protocols.party import Party
 from ditto.runtime import NAMES, ThreadTrio, auditing
 from ditto.sharing import RANKS, Rank
 
-from .parties import deviate
+from .parties import change_message, deviate
 from .test_runs import A, B, computed
 
 
@@ -106,25 +105,7 @@ def test_whatever_a_party_changes_is_caught_in_parts_too(
     rank: Rank, at: int, trio: ThreadTrio, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message of a step or of a proof; it goes on with what it has sent."""
-    exchange, seen, altered = Party._exchange, list[int](), list[bool]()
-
-    def deviating(
-        party: Party, exchanges: dict[int, Exchange], rotations: Sequence[int], tag: int
-    ) -> dict[int, Inbox | None]:
-        if party.rank == rank and exchanges:
-            if len(seen) == at:
-                for each in exchanges.values():
-                    for fields in each.send.values():
-                        values = fields[0].values
-                        changed = values ^ values.dtype.type(1)
-                        if values.flags.writeable:
-                            values[...] = changed
-                        fields[0] = replace(fields[0], values=changed)
-                        altered.append(True)
-            seen.append(1)
-        return exchange(party, exchanges, rotations, tag)
-
-    monkeypatch.setattr(Party, "_exchange", deviating)
+    altered = change_message(monkeypatch, rank, at)
     monkeypatch.setattr(auditing, "PART", 1)
     try:
         run_local(plan, (A, B), trio=trio, audit="full")

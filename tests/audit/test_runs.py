@@ -1,6 +1,6 @@
 """Runs of plans that are audited: the same answers, or an error and none."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from ditto.owner import Publisher, signature_of
 from ditto.party import LocalDeployment
 from ditto.plan import Plan
 from ditto.protocols import product_cost, product_type
-from ditto.protocols.party import Exchange, Inbox, Party
 from ditto.runtime import NAMES, ThreadTrio
 from ditto.sharing import RANKS, Rank
 from ditto.steps import Einsum, Multiply, Site, plan_from_bytes
@@ -26,7 +25,7 @@ from ditto.wire import RunPlan, Turn
 from ditto.wire.messages import decode_request, encode
 
 from ..party.test_refusals import W, X, compiled
-from .parties import deviate
+from .parties import change_message, deviate
 
 rng = np.random.default_rng(4)
 A = rng.normal(size=(6, 5)).astype(np.float32) / 3
@@ -175,21 +174,7 @@ def test_whatever_a_party_changes_in_a_full_run_is_caught(
     rank: Rank, at: int, trio: ThreadTrio, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its message of each round; it goes on with what it has sent."""
-    exchange, seen, altered = Party._exchange, list[int](), list[bool]()
-
-    def deviating(
-        party: Party, exchanges: dict[int, Exchange], rotations: Sequence[int], tag: int
-    ) -> dict[int, Inbox | None]:
-        if party.rank == rank and exchanges:
-            if len(seen) == at:
-                for each in exchanges.values():
-                    for fields in each.send.values():
-                        fields[0].values[...] ^= fields[0].values.dtype.type(1)
-                        altered.append(True)
-            seen.append(1)
-        return exchange(party, exchanges, rotations, tag)
-
-    monkeypatch.setattr(Party, "_exchange", deviating)
+    altered = change_message(monkeypatch, rank, at)
     try:
         run_local(plan, (A, B), trio=trio, audit="full")
         caught = False

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from ditto.compiler import compile as compile_plan
+from ditto.compiler import find_profile
 from ditto.plan import Plan
-from ditto.simulation import simulate
+from ditto.simulation import Simulator, simulate
 
 WIDTH = 8
 
@@ -57,3 +58,40 @@ def test_exp_has_fraction_bits_enough(keys: int, later: bool) -> None:
     assert sizes == {2 * (WIDTH if later else keys)}
     found, exact = simulate(made, drawn(keys)).result[0], attend(*drawn(keys))[0]
     assert np.abs(np.asarray(found) - np.asarray(exact)).max() < 0.01
+
+
+KEYS = 32
+
+
+def alike(keys: int) -> tuple[Any, Any]:
+    """Scores that are all the same, as of a word again and again."""
+    _, values = drawn(keys)
+    return np.zeros((2, keys), np.float32), values
+
+
+def apart(keys: int) -> tuple[Any, Any]:
+    """Scores of which few count."""
+    scores, values = drawn(keys)
+    return 5 * scores, values
+
+
+@pytest.mark.parametrize(("remainders", "has_room"), [("none", False), ("all", True)])
+def test_keys_that_are_all_alike_have_room(remainders: Any, has_room: bool) -> None:
+    """Where samples had none of them: the sum of what a softmax weighs is then as many
+    times as large as there are keys."""
+    few = apart(KEYS)
+    made = compile_plan(
+        attend,
+        few,
+        profile=find_profile("ditto").replace(remainders=remainders),
+        calibration=[few],
+        retain_outputs=(1,),
+    )
+    usual, other = Simulator(made)(few), Simulator(made)(alike(KEYS))
+    assert not usual.broken
+    assert other.broken == (not has_room)
+    assert not (other.broken and other.in_range)  # the parties would say so
+    if has_room:
+        for found, given in ((usual, few), (other, alike(KEYS))):
+            wrong = np.asarray(found.result[0]) - np.asarray(attend(*given)[0])
+            assert np.abs(wrong).max() < 0.02
