@@ -97,6 +97,9 @@ def test_an_estimate_is_for_the_machine_that_it_is_told(
     [
         ("", "cannot be read as a machine"),
         ("[1]", "multiplication is None"),
+        ("[" * 60_000, "cannot be read as a machine"),
+        (" " * (1 << 17), "is larger than 65536 bytes"),
+        ('{"machine": {"multiplication": 1' + "0" * 400 + "}}", "multiplication is 10"),
         ('{"machine": {"multiplication": "1"}}', "multiplication is '1'"),
         ('{"machine": {"multiplication": true}}', "multiplication is True"),
         ('{"machine": {"multiplication": -1}}', "multiplication is -1"),

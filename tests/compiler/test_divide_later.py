@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -95,3 +96,31 @@ def test_keys_that_are_all_alike_have_room(remainders: Any, has_room: bool) -> N
         for found, given in ((usual, few), (other, alike(KEYS))):
             wrong = np.asarray(found.result[0]) - np.asarray(attend(*given)[0])
             assert np.abs(wrong).max() < 0.02
+
+
+def norms(x: Any, y: Any) -> tuple[Any, Any]:
+    """Squares that are summed and multiplied: no softmax, and an outer product."""
+    squares = x * x
+    sums = squares.sum(-1)
+    return (squares @ y) / sums[:, None], jnp.einsum("i,j->ij", sums, sums)
+
+
+def test_other_sums_beside_products_get_no_more_room() -> None:
+    rng = np.random.default_rng(2)
+    x, y = (rng.normal(0, 1, shape).astype(np.float32) for shape in ((4, 8), (8, 3)))
+    plans = [
+        compile_plan(
+            norms,
+            (x, y),
+            profile=find_profile("ditto").replace(remainders=remainders),
+            calibration=[(x, y)],
+        )
+        for remainders in ("none", "few")
+    ]
+    squares = [
+        [plan.values[v].fxp for v in step.inputs]
+        for plan in plans
+        for step in plan.steps
+        if step.kind.name == "einsum"
+    ]
+    assert squares[0] == squares[len(squares) // 2]

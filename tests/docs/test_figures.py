@@ -204,7 +204,7 @@ def test_text_before_a_token() -> None:
 def test_prompts_of_every_kind() -> None:
     found, text = result("varied_prompts"), LANGUAGE.read_text()
     assert f"{found['prompts']:,} prompts of 32 tokens at most" in text
-    assert f"{found['out_of_range']} left its range, a repetition, and was" in text
+    assert f"{found['out_of_range']} left their range; " in text
     assert f"{found['silent']} were wrong without a note" in text
     assert f"or one within 0.1 of it, in {found['same_token']}." in text
     assert found["kinds"]["repeat"]["noted"] == found["noted"] == found["out_of_range"]

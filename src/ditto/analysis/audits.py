@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from ditto.audit.folding import folds_for
 from ditto.audit.proof import proof_cost
 from ditto.audit.soundness import FIRST, WORDS
-from ditto.plan import Audit, Plan, needs_provable
+from ditto.plan import Audit, Plan
 from ditto.runtime.auditing import parts_of
 from ditto.steps import Site, definition
 
-_MULTIPLICATIONS = {"products": 1600.0, "recasts": 3500.0, "full": 3500.0}
-"""That take as long as the proof of an element of a result: of BERT-base with 128
-tokens (docs/results/audit.json), beside what its steps take."""
+_OF_PRODUCTS, _OF_RECASTS = 1600.0, 3500.0
+"""Multiplications that take as long as the proof of an element of a result: of
+BERT-base with 128 tokens (docs/results/audit.json), beside what its steps take."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,13 @@ class Proofs:
 
 
 def proofs_of(plan: Plan, audit: Audit) -> Proofs:
-    """The proofs of all parts. How long they are follows from what parties note; this
+    """The proofs of all parts: where recasts are provable they are proved, whatever is
+    asked for. How long they are follows from what parties note; this
     is what they cost if each is as long as its steps allow."""
     if audit == "off":
         return Proofs()
     parts, sent, rounds, elements = parts_of(plan), 0.0, 0.0, 0.0
-    first = FIRST if needs_provable(audit) else WORDS
+    first, each = (FIRST, _OF_RECASTS) if plan.provable else (WORDS, _OF_PRODUCTS)
     for part in parts:
         sites = [Site.of(plan, i) for i in part]
         terms = sum(definition(site.step).proof_terms(site) for site in sites)
@@ -44,7 +45,7 @@ def proofs_of(plan: Plan, audit: Audit) -> Proofs:
         elements += sum(
             site.result.size for site in sites if site.step.kind.interactive
         )
-    return Proofs(len(parts), sent, rounds, elements * _MULTIPLICATIONS[audit])
+    return Proofs(len(parts), sent, rounds, elements * each)
 
 
 def _is_wide(site: Site) -> bool:

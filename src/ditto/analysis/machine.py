@@ -1,18 +1,20 @@
 """How fast a party's machine is: what its processor needs for what a plan counts."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ditto.errors import SetupError
+from ditto.files import read_limited
 
 _NO_MACHINE = (
     "{0} has no machine: {1} is {2!r}, not a number of seconds. Write one with `ditto "
     "bench machine --json FILE`."
 )
+_LONGEST = 1e3
+"""Seconds: more than anything that is counted takes."""
 _LARGEST = 1 << 16
 """Bytes of a file that holds a machine."""
 
@@ -36,10 +38,10 @@ class Machine:
     @classmethod
     def read(cls, file: Path) -> "Machine":
         """What ``ditto bench machine --json`` has written."""
+        text = read_limited(file, _LARGEST, SetupError, f"{_LARGEST} bytes")
         try:
-            text = file.read_text("utf-8")[:_LARGEST]
             document = json.loads(text)
-        except (OSError, ValueError) as error:
+        except (ValueError, RecursionError) as error:
             raise SetupError(f"{file} cannot be read as a machine: {error}.") from None
         rates = document.get("machine") if isinstance(document, dict) else None
         return cls.of(rates if isinstance(rates, dict) else {}, str(file))
@@ -52,7 +54,7 @@ class Machine:
             match rates.get(name):
                 case bool() as value:
                     raise SetupError(_NO_MACHINE.format(source, name, value))
-                case int() | float() as seconds if 0 <= seconds < math.inf:
+                case int() | float() as seconds if 0 <= seconds < _LONGEST:
                     found[name] = float(seconds)
                 case value:
                     raise SetupError(_NO_MACHINE.format(source, name, value))

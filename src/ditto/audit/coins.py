@@ -4,7 +4,7 @@ Both verifiers draw the same openings from the masks they share, which the prove
 know. It gets each when what it must fix before has arrived:
 
 - the seed of all weights is made of two openings, one from each verifier, who sends it
-  when it has received all messages of the run. The prover knows it when both have;
+  when it has received all messages of the part. The prover knows it when both have;
 - the coin of a fold comes from the next party, when that has the prover's message of
   the fold.
 

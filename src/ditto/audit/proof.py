@@ -6,9 +6,9 @@ other summand, and the prover u and v. All three parties prove, each its own sta
 in the same messages.
 
 Steps (of one proof; the prover is P, B the party before it, A the party after it)
-    1. When a run has ended and before anything is answered, B and A each send P half of
-       the seed of the weights, and hashes of what the other sends (``coins``). Each
-       computes its part of the statement.
+    1. When a part of a run has ended, and before anything is answered, B and A each
+       send P half of the seed of the weights, and hashes of what the other sends
+       (``coins``). Each computes its part of the statement.
     2. P sends A the coefficients of h (``folding``), minus pads that P and B share, and
        sends B a keyed hash of the shares that u is made of, and A one of those of v. B
        and A stop if these are not what they hold themselves.
@@ -27,7 +27,7 @@ Cost
 Security
     Soundness. If P deviates, A and B are honest and know the same coins, each of which
     P learns when it has sent what it is to fix: the seed when both have received all
-    messages of the run, the coin of a fold when A has the coefficients. A message that
+    messages of the part, the coin of a fold when A has the coefficients. A message that
     is not what the honest parties' shares say makes a claim wrong; then c is wrong, and
     stays wrong in each fold, but for roots/2^d <= 2^-40 in all (``soundness``); and
     step 4 compares exactly.

@@ -50,8 +50,8 @@ def degree_for(bits: int, folds: int) -> int:
     return bits + ceil(log2(roots(folds)))
 
 
-PROOFS = 2
+PROOFS = 3
 """Of the proof system: another number for whatever changes what parties send in proofs
-of the same run. Parties with different ones would accuse each other, so they compare it
-before any run. ``tests/audit/test_version.py`` notices what changes."""
+of the same run, or when. Parties with different ones would accuse each other, or wait
+in vain, so they compare it before any run. ``tests/audit/test_version.py`` notices what changes."""
 DEGREE = degree_for(SOUNDNESS_BITS, MOST_FOLDS)

@@ -138,4 +138,5 @@ def fit(measured: Sequence[Measured]) -> Machine:
     machine = Machine(**dict(zip(names, best.tolist(), strict=True)))
     # nothing here runs in SPU: it is taken to be as much slower as it is elsewhere
     slower = USUAL.spu_byte_sent / USUAL.byte_sent
-    return replace(machine, spu_byte_sent=machine.byte_sent * slower)
+    sent = machine.byte_sent or USUAL.byte_sent
+    return replace(machine, spu_byte_sent=sent * slower)

@@ -11,15 +11,15 @@ Steps
        common: input shares and keys, public arrays, state shares, and BLAKE2b digests
        of weight shares, which a party computes once, when the weights are put.
     2. At the start of the run P_i sends SHA-256(i, T) to each of the others.
-    3. At its end, before it keeps a state or answers, P_i compares what the others
-       sent with what it computes of its own.
+    3. At its end, before it keeps a state or answers, or before the first proof if it
+       is audited, P_i compares what the others sent with what it computes of its own.
     4. If the run is audited, P_i tells the others whether that was the same: proofs
        follow at all three or at none.
 
 Cost
     32 bytes to each peer, beside the steps: sent before the first one, awaited after
-    the last, by when they have arrived. Their bytes are in no step's cost. Step 4 has a
-    byte to each peer and a round.
+    the last or before the first proof, by when they have arrived. Their bytes are in no
+    step's cost. Step 4 has a byte to each peer and a round.
 
 Security
     The key is uniform to whoever dealt, so tags of different data are equal with
@@ -95,8 +95,8 @@ class Comparison:
         """That the hashes took."""
 
     def check(self, *, told: bool) -> None:
-        """At the end of the run; raises DisagreementError, at all three parties if they
-        are ``told``."""
+        """When all is computed or to be proved; raises DisagreementError, at all three
+        parties if they are ``told``."""
         fetch = self._session.mailbox.fetch
         differing = [
             peer

@@ -2,17 +2,19 @@
 
 What is noted takes memory, and its proof several times as much. So a run that notes
 much is proved in parts: whenever the steps since the last proof have computed
-``PART`` elements. Where that is follows from the plan, so all three parties agree. A
-proof goes on like any other step, and in a run whose audit is only decided at its end
-there is one part.
+``PART`` elements. Where that is follows from the plan, and all three parties have been
+told the same audit (``party.server.lane``). In a run whose audit is only decided at its
+end there is one part.
 
 Security
     A part is a run of its own to its proof (``audit.proof``): all messages of its steps
     have been received when the weights of its claims are drawn, and each part has masks
     and coins of its own. A wrong message goes unnoticed in the part that it is of with
-    a chance of 2^-40, and the run ends there. What was dealt for the run is compared
-    before the first proof, so that no proof fails because a client or an owner dealt
-    contradicting shares.
+    a chance of 2^-40, and the run ends there. A service compares what was dealt for the
+    run before the first proof, so that no proof fails because a client or an owner
+    dealt contradicting shares. In plans with steps that nothing proves, a stop may tell
+    a party that deviates in them in which part its guess was wrong: with K parts up to
+    log2(K + 1) bits instead of one.
 """
 
 import time
@@ -27,8 +29,9 @@ from ditto.runtime.executor import Spent
 from ditto.runtime.session import Session
 
 PART = 1 << 23
-"""Elements that are noted until they are proved: two to three layers of BERT-base with
-128 tokens, whose proof takes about 2 GB at each party."""
+"""Elements that steps compute until they are proved: two to three layers of BERT-base
+with 128 tokens, whose proof takes about 1 GB at each party. The steps of one round are
+proved together, however many they compute."""
 
 
 @contextmanager
@@ -61,6 +64,7 @@ class Proofs:
         """Prove what was noted, if a part ends before this step."""
         if i in self._ends:
             self._prove()
+            self._session.party.ledger = Ledger()
 
     def finish(self) -> Spent:
         """Prove the rest; what all proofs cost."""
@@ -75,7 +79,6 @@ class Proofs:
         if not self._spent:
             self._before_first()
         self._spent.append(prove(self._session))
-        self._session.party.ledger = Ledger()
 
 
 def parts_of(plan: Plan) -> list[list[int]]:

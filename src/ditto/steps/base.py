@@ -192,8 +192,8 @@ class StepDefinition(StepKind, ABC):
     def proof_terms(self, site: Site) -> float:
         """Terms of the proof of its messages, at most: elements of the Galois ring
         after the first fold. Of an element these are two 16ths for a product, two
-        ninths and two 32nds for a recast."""
-        return site.result.size / 2 if self.interactive else 0.0
+        ninths and two 32nds for a recast; of each of three parts rows are filled up."""
+        return 3 * 6 + site.result.size / 2 if self.interactive else 0.0
 
     def describe(self, site: Site) -> str:
         """What it does, in a word or two."""

@@ -126,6 +126,13 @@ class Multiply(_Product):
         demand(source.bits in (32, 64), "is in a ring of 32 or 64 bits", source)
         demand_broadcast(site)
 
+    def proof_terms(self, site: Site) -> float:
+        """Besides, a factor for whole rows is a product of matrices: two terms for each
+        row, in each of three parts at most."""
+        smaller = min(operand.size for operand in site.operands)
+        broadcast = smaller < site.result.size
+        return super().proof_terms(site) + (2 * 3 * smaller if broadcast else 0)
+
     def task(self, site: Site, operands: Sequence[Held]) -> Task[Shared]:
         """See Batchable."""
         x, y = (as_shared(operand) for operand in operands)

@@ -11,7 +11,13 @@ import pytest
 from ditto.audit.proof import Fault
 from ditto.client import remote
 from ditto.client.lots import deal_lots
-from ditto.errors import AuditError, BusyError, PeerLostError, RequestError
+from ditto.errors import (
+    AuditError,
+    BusyError,
+    DisagreementError,
+    PeerLostError,
+    RequestError,
+)
 from ditto.party import running as party_running
 from ditto.party.lots import is_drawn
 from ditto.plan import Plan
@@ -199,6 +205,22 @@ def test_a_run_that_was_drawn_and_refused_by_all_does_not_count(
     client = service.client(audit_chance=0.5)
     assert client.call(service.runs(turn()))[0].audit is not None
     assert client.call(service.runs(turn()))[0].audit is None
+
+
+@pytest.mark.parametrize("part", [1, auditing.PART])
+def test_a_client_that_gives_one_party_a_lot_holds_up_nobody(
+    service: Service, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That party would prove nothing before the end, the others part by part."""
+    monkeypatch.setattr(auditing, "PART", part)
+    monkeypatch.setattr(
+        remote, "deal_lots", lambda audited: [deal_lots(audited)[0], None, None]
+    )
+    started = time.monotonic()
+    with pytest.raises(DisagreementError):
+        replies(service, 0.5)
+    assert time.monotonic() - started < 5
+    assert [host.status().state for host in service.hosts] == ["ready"] * 3
 
 
 def test_no_client_has_a_party_tell_what_looks_like_a_lie(

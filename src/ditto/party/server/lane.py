@@ -317,7 +317,9 @@ class Lane:
         before = _sent(session)
         try:
             reply = execute(self._setup.store, session, ticket.run, state)
-        except DisagreementError as error:  # all steps were taken: the links are good
+        except (
+            DisagreementError
+        ) as error:  # all steps or none are awaited: links are good
             self._end(ticket, error)
         except Exception as error:
             known = as_ours(error)
@@ -346,10 +348,14 @@ def _sent(session: Session) -> tuple[int, ...]:
 
 
 def _about(run: Admitted) -> str:
-    """Who asks for what: what three parties must have been told alike."""
+    """Who asks for what: what three parties must have been told alike. Where they prove
+    what follows from the plan, the audit and whether a lot decides on it."""
     request = run.request
+    lots = None if request.lot is None else request.lot.digests
     turn = (request.turn.conversation, request.turn.number) if request.turn else None
-    text = json.dumps([run.client, request.model, request.plan, turn])
+    text = json.dumps(
+        [run.client, request.model, request.plan, turn, request.audit, lots]
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
