@@ -53,5 +53,6 @@ def degree_for(bits: int, folds: int) -> int:
 PROOFS = 3
 """Of the proof system: another number for whatever changes what parties send in proofs
 of the same run, or when. Parties with different ones would accuse each other, or wait
-in vain, so they compare it before any run. ``tests/audit/test_version.py`` notices what changes."""
+in vain, so they compare it before any run. ``tests/audit/test_version.py`` notices what
+changes."""
 DEGREE = degree_for(SOUNDNESS_BITS, MOST_FOLDS)
