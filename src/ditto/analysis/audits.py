@@ -11,8 +11,8 @@ from ditto.runtime.auditing import parts_of
 from ditto.steps import Site, definition
 
 _OF_PRODUCTS, _OF_RECASTS = 1600.0, 3500.0
-"""Multiplications that take as long as the proof of an element of a result: of
-BERT-base with 128 tokens (docs/results/audit.json), beside what its steps take."""
+"""Multiplications that take as long as the proof of an element of a result: of layers
+of width 768 with 128 tokens (docs/results/audit.json), beside what its steps take."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ditto.analysis import USUAL, Machine, Work, work_of
 from ditto.api.backends import OnStage, PartiesBackend
 from ditto.client.tokens import pad_batch
 from ditto.compiler import find_profile
-from ditto.models import Head, random_model
+from ditto.models import PROBE_SHAPES, Head, random_model
 from ditto.models.computation import Computation, Phase
 from ditto.owner.plans import Plans
 from ditto.owner.samples import RandomSamples
@@ -48,19 +48,7 @@ class Probe:
         return self.preset if width is None else f"{self.preset} of width {width}"
 
 
-_NARROW = {"hidden_size": 64, "num_attention_heads": 1, "intermediate_size": 3072}
-_WIDE = {
-    "hidden_size": 1536, "num_attention_heads": 24, "num_key_value_heads": 8,
-    "intermediate_size": 6144,
-}  # fmt: skip
-PROBES = (
-    Probe("bert-tiny", 2, 8),
-    Probe("bert-base", 1, 128, _NARROW),
-    Probe("bert-base", 1, 128),
-    Probe("gpt2-base", 1, 32),
-    Probe("smollm2-135m", 1, 32, _WIDE),
-)
-"""Of few bytes and products; of many bytes; of both; of many products and weights."""
+PROBES = tuple(Probe(*shape) for shape in PROBE_SHAPES)
 
 
 @dataclass(frozen=True)

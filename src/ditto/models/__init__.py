@@ -13,10 +13,16 @@ from ditto.models.head import Head
 
 if TYPE_CHECKING:
     from ditto.models.model import Model, from_checkpoint, load_model
-    from ditto.models.random import PRESETS, preset_layers, random_model
+    from ditto.models.random import (
+        PRESETS,
+        PROBE_SHAPES,
+        preset_layers,
+        random_model,
+    )
 
 __all__ = [
     "PRESETS",
+    "PROBE_SHAPES",
     "Checkpoint",
     "Head",
     "Model",
@@ -31,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load the models, and JAX with them, when first used: a client needs neither."""
-    if name in ("PRESETS", "preset_layers", "random_model"):
+    if name in ("PRESETS", "PROBE_SHAPES", "preset_layers", "random_model"):
         from ditto.models import random
 
         return getattr(random, name)

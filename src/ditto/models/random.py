@@ -80,6 +80,22 @@ PRESETS: dict[str, Json] = {
 """Configurations of well-known sizes, as ``config.json`` would have them."""
 
 
+_NARROW = {"hidden_size": 64, "num_attention_heads": 1, "intermediate_size": 3072}
+_WIDE = {
+    "hidden_size": 1536, "num_attention_heads": 24, "num_key_value_heads": 8,
+    "intermediate_size": 6144,
+}  # fmt: skip
+PROBE_SHAPES: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("bert-tiny", 2, 8, {}),
+    ("bert-base", 1, 128, _NARROW),
+    ("bert-base", 1, 128, {}),
+    ("gpt2-base", 1, 32, {}),
+    ("smollm2-135m", 1, 32, _WIDE),
+)
+"""Presets, layers, tokens and changes by which a machine is measured: of few bytes and
+products; of many bytes; of both; of fewer tokens; of many products and weights."""
+
+
 def preset_layers(name: str) -> int:
     """How many layers a preset has."""
     config = PRESETS[name]

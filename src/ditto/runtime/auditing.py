@@ -29,7 +29,7 @@ from ditto.runtime.executor import Spent
 from ditto.runtime.session import Session
 
 PART = 1 << 23
-"""Elements that steps compute until they are proved: two to three layers of BERT-base
+"""Elements that steps compute until they are proved: two to three layers of width 768
 with 128 tokens, whose proof takes about 1 GB at each party. The steps of one round are
 proved together, however many they compute."""
 
