@@ -28,8 +28,8 @@ class Proofs:
 
 def proofs_of(plan: Plan, audit: Audit) -> Proofs:
     """The proofs of all parts: where recasts are provable they are proved, whatever is
-    asked for. How long they are follows from what parties note; this
-    is what they cost if each is as long as its steps allow."""
+    asked for. How long they are follows from what parties note; this is what they cost
+    if each is as long as its steps allow."""
     if audit == "off":
         return Proofs()
     parts, sent, rounds, elements = parts_of(plan), 0.0, 0.0, 0.0

@@ -2,7 +2,7 @@
 
 Three summands: rounds wait for half a round trip each, and a little more; bytes pass
 through each party's link, a third of them per party; and the parties compute. The last
-is a rough figure for two cores a party, from the rates below.
+is a rough figure for two cores a party, from the rates of a machine (``machine``).
 """
 
 import re

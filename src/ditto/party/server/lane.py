@@ -317,9 +317,8 @@ class Lane:
         before = _sent(session)
         try:
             reply = execute(self._setup.store, session, ticket.run, state)
-        except (
-            DisagreementError
-        ) as error:  # all steps or none are awaited: links are good
+        except DisagreementError as error:
+            # found when all three await the same: the links are good
             self._end(ticket, error)
         except Exception as error:
             known = as_ours(error)
