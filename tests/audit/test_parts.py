@@ -1,11 +1,8 @@
 """Long runs are proved in parts: the same answers, or an error in the part it is of."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
-import ditto
 from ditto.api.local import run_local
 from ditto.audit import prove_ledger
 from ditto.audit.proof import Fault
@@ -16,19 +13,8 @@ from ditto.protocols.party import Party
 from ditto.runtime import NAMES, ThreadTrio, auditing
 from ditto.sharing import RANKS, Rank
 
+from .conftest import A, B, computed
 from .parties import change_message, deviate
-from .test_runs import A, B, computed
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return ditto.compile(computed, (A, B), calibration=[(A, B)])
-
-
-@pytest.fixture
-def trio() -> Iterator[ThreadTrio]:
-    with ThreadTrio(timeout=20.0) as parties:
-        yield parties
 
 
 @pytest.fixture

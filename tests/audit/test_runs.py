@@ -1,6 +1,5 @@
 """Runs of plans that are audited: the same answers, or an error and none."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,29 +24,8 @@ from ditto.wire import RunPlan, Turn
 from ditto.wire.messages import decode_request, encode
 
 from ..party.test_refusals import W, X, compiled
+from .conftest import A, B, computed
 from .parties import change_message, deviate
-
-rng = np.random.default_rng(4)
-A = rng.normal(size=(6, 5)).astype(np.float32) / 3
-B = rng.normal(size=(5, 4)).astype(np.float32)
-
-
-def computed(a: Any, b: Any) -> Any:
-    """A product of matrices, one by elements, one of rows and a sum of squares."""
-    c = a @ b
-    scaled = c * jnp.sum(c * c, axis=1, keepdims=True)
-    return scaled * c
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return ditto.compile(computed, (A, B), calibration=[(A, B)])
-
-
-@pytest.fixture
-def trio() -> Iterator[ThreadTrio]:
-    with ThreadTrio(timeout=20.0) as parties:
-        yield parties
 
 
 def whole_products(plan: Plan, i: int) -> float:
