@@ -199,11 +199,12 @@ def estimate(
         chosen = chosen.replace(provable=True)
     asked = _Asked(length, batch, head, chosen, calibration, quiet, verbose)
     plans = _plans(model_or_plan, asked)
-    rows, costs = [], {}
+    rows, costs, most = [], {}, []
     for what, plan in plans.items():
         check_coverage(plan, level)
         found = estimate_plan(plan, chosen_network, chosen_machine, level)
         proofs = proofs_of(plan, level)
+        most.append(proofs)
         memory = party_memory(plan)
         rows.append(
             [
@@ -235,7 +236,6 @@ def estimate(
         "seconds; party MB: memory of each party."
     )
     if level != "off":
-        most = [proofs_of(plan, level) for plan in plans.values()]
         report.print(
             f"Proofs are of these, at most: {max(p.bytes for p in most) / 1e6:.2f} MB "
             f"in {max(p.rounds for p in most):g} rounds."
